@@ -139,7 +139,7 @@ test-cluster: ## `tune submit` on a real Slurm cluster and HyperQueue (Debian: s
 test-partition: ## Four nodes in network namespaces: 200 cuts, losses, kills, restarts (Debian: iproute2 nftables postgresql)
 	$(CARGO) build --locked --package tune
 	python3 tests/partition.py "$(CARGO_TARGET_DIR)/debug/tune" \
-	    "$$(sh tests/venv.sh optuna-postgres-1 optuna,psycopg2 optuna==5.0.0 psycopg2-binary==2.9.12)" 200
+	    "$$(tests/optuna/venv.sh 5.0.0)" 200
 
 # The same in `make test`, where Chromium is there; CI installs it.
 test-web-if-there:

@@ -8,7 +8,7 @@
     check_optuna.py delete DATABASE STUDY       deletes it
     check_optuna.py full DATABASE STUDY         importances by fANOVA, and plots
 
-Numbers that JSON lacks are printed as the strings "NaN", "Infinity" and "-Infinity".
+DATABASE is the path of a file, or the URL of a database on a server. Numbers that JSON lacks are printed as the strings "NaN", "Infinity" and "-Infinity".
 """
 
 import datetime
@@ -138,7 +138,8 @@ def importances(study):
 
 def main():
     command, database, name = sys.argv[1:]
-    storage = optuna.storages.RDBStorage("sqlite:///" + database)
+    url = database if "://" in database else "sqlite:///" + database
+    storage = optuna.storages.RDBStorage(url)
     if command == "write":
         sampler = optuna.samplers.RandomSampler(seed=0)
         study = optuna.create_study(

@@ -10,7 +10,7 @@ import optuna
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 url, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-study = optuna.load_study(study_name=name, storage=url.replace("postgresql:", "postgresql+psycopg2:", 1))
+study = optuna.load_study(study_name=name, storage=url)
 
 
 def objective(trial: optuna.Trial) -> float:

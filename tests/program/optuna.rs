@@ -9,20 +9,48 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::Project;
 use crate::common::optuna::{printed, script, versions};
+use crate::common::postgres::Server;
 use crate::common::python::{said, venv};
+use crate::common::{Project, wait_for};
 use messages::json_number;
 use search::space::{Domain, Params, Value, distribution_to_json};
 use search::study::carry::waiting;
 use search::study::{Direction, FrozenTrial, Job, TrialState};
 use serde_json::{Map, Value as Json, json};
-use store::{RunRecord, Store, Write, Written};
+use store::{Place, RunRecord, Store, Write, Written};
+
+/// A version of Optuna, and an empty database that it shares with the store.
+struct Shared<'a> {
+    version: &'a str,
+    place: Place,
+}
+
+/// Does something with every version of Optuna, with a file and with a server.
+fn with_each(what: impl Fn(&Shared)) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Path::new(crate::ROOT), &[]);
+    for (i, version) in versions().iter().enumerate() {
+        let place = Place::from(dir.path().join(format!("{i}.db")));
+        what(&Shared { version, place });
+        let database = format!("studies{i}");
+        server.sql("postgres", &format!("CREATE DATABASE {database}"));
+        let url = server.url(&database);
+        let place = Place::named(&url, &dir.path().join("tune.db"), "node").unwrap();
+        what(&Shared { version, place });
+    }
+}
+
+impl Shared<'_> {
+    fn python(&self, command: &str, study: &str) -> Json {
+        python(self.version, &[], command, &self.place, study)
+    }
+}
 
 /// Runs `check_optuna.py`. The time zone is far from UTC, so that a local time shows.
-fn python(version: &str, kind: &[&str], command: &str, database: &Path, study: &str) -> Json {
+fn python(version: &str, kind: &[&str], command: &str, place: &Place, study: &str) -> Json {
     let mut script = script(version, kind, "check_optuna.py");
-    script.args([command.as_ref(), database.as_os_str(), study.as_ref()]);
+    script.args([command, &place.word(), study]);
     script.env("TZ", "Asia/Tokyo");
     serde_json::from_str(&printed(script, &format!("{version}, {command}"))).unwrap()
 }
@@ -172,8 +200,8 @@ fn begin(store: &mut Store, study: i64) -> i64 {
 }
 
 /// A study with every kind of value, written by our store.
-fn write_study(path: &Path) -> (Store, i64) {
-    let mut store = Store::open(path).unwrap();
+fn write_study(place: &Place) -> (Store, i64) {
+    let mut store = Store::open(place).unwrap();
     let attributes = object(json!({"baseline": {"value": 0.25, "what": "always é"}, "nan": "NaN"}));
     let study = store
         .create_study(
@@ -257,12 +285,11 @@ fn equal(printed: &Json, store: &Store, study: i64) {
 
 #[test]
 fn optuna_reads_every_field_of_our_study_and_adds_to_it() {
-    for version in versions() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("tune.db");
-        let (mut store, study) = write_study(&path);
-        let printed = python(&version, &[], "dump", &path, "criteria");
-        assert_eq!(printed["optuna"], json!(version));
+    with_each(|shared| {
+        let place = &shared.place;
+        let (mut store, study) = write_study(place);
+        let printed = shared.python("dump", "criteria");
+        assert_eq!(printed["optuna"], json!(shared.version));
         assert_eq!(printed["best"], json!(0));
         assert_eq!(printed["directions"], json!(["MAXIMIZE"]));
         assert_eq!(printed["user_attrs"]["nan"], json!("NaN"));
@@ -288,8 +315,9 @@ fn optuna_reads_every_field_of_our_study_and_adds_to_it() {
             json!({"fixed_params": {"lr": 0.02, "opt": null}})
         );
 
-        assert!(!store.foreign_change());
-        let printed = python(&version, &[], "add", &path, "criteria");
+        // On a server commits of its own may look like those of others.
+        assert!(place.is_shared() || !store.foreign_change());
+        let printed = shared.python("add", "criteria");
         assert!(store.foreign_change());
         equal(&printed, &store, study);
         let trials = store.trials(study).unwrap();
@@ -312,17 +340,18 @@ fn optuna_reads_every_field_of_our_study_and_adds_to_it() {
         );
         let batch = [created(next), finished(next, TrialState::Complete, &[0.9])];
         assert_eq!(store.apply(study, run, &batch).unwrap(), Written::Done);
-        let printed = python(&version, &[], "dump", &path, "criteria");
+        let printed = shared.python("dump", "criteria");
         assert_eq!(printed["best"], json!(next));
         equal(&printed, &store, study);
-        importances(&version, &path);
-    }
+        importances(shared);
+    });
 }
 
-fn importances(version: &str, path: &Path) {
-    let mut found = vec![python(version, &[], "importances", path, "criteria")];
+fn importances(shared: &Shared) {
+    let mut found = vec![shared.python("importances", "criteria")];
     if std::env::var_os("TUNE_OPTUNA_FULL").is_some() {
-        found.push(python(version, &["full"], "full", path, "criteria"));
+        let full = python(shared.version, &["full"], "full", &shared.place, "criteria");
+        found.push(full);
     }
     for printed in found {
         assert_eq!(
@@ -335,11 +364,10 @@ fn importances(version: &str, path: &Path) {
 
 #[test]
 fn a_study_of_optuna_is_read_and_continued() {
-    for version in versions() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("optuna.db");
-        let printed = python(&version, &[], "write", &path, "theirs");
-        let reader = Store::open_read_only(&path).unwrap();
+    with_each(|shared| {
+        let place = &shared.place;
+        let printed = shared.python("write", "theirs");
+        let reader = Store::open_read_only(place).unwrap();
         let summary = reader.find_study("theirs").unwrap().unwrap();
         assert_eq!(summary.directions, [Direction::Maximize]);
         assert_eq!(
@@ -349,7 +377,7 @@ fn a_study_of_optuna_is_read_and_continued() {
         equal(&printed, &reader, summary.study_id);
         drop(reader);
 
-        let mut store = Store::open(&path).unwrap();
+        let mut store = Store::open(place).unwrap();
         let study = summary.study_id;
         let run = begin(&mut store, study);
         let next = summary.counts.total();
@@ -374,10 +402,10 @@ fn a_study_of_optuna_is_read_and_continued() {
             finished(waiting.number, TrialState::Complete, &[f64::INFINITY]),
         ];
         assert_eq!(store.apply(study, run, &batch).unwrap(), Written::Done);
-        let printed = python(&version, &[], "add", &path, "theirs");
+        let printed = shared.python("add", "theirs");
         assert_eq!(printed["best"], json!(waiting.number));
         equal(&printed, &store, study);
-    }
+    });
 }
 
 #[test]
@@ -392,7 +420,8 @@ fn optuna_reads_a_fork_and_points_that_wait_in_it() {
         let path = project.database();
         let store = Store::open_read_only(&path).unwrap();
         let study = store.find_study("synthetic@2").unwrap().unwrap();
-        let printed = python(&version, &[], "dump", &path, "synthetic@2");
+        let place = Place::from(&path);
+        let printed = python(&version, &[], "dump", &place, "synthetic@2");
         equal(&printed, &store, study.study_id);
         assert_eq!(printed["metric_names"], json!(["loss"]));
         let trials = printed["trials"].as_array().unwrap();
@@ -416,18 +445,17 @@ fn optuna_reads_a_fork_and_points_that_wait_in_it() {
         );
         let fixed = json!({"fixed_params": {"optim.name": "sgd"}});
         assert_eq!(trials[22]["system_attrs"], fixed);
-        let printed = python(&version, &[], "importances", &path, "synthetic@2");
+        let printed = python(&version, &[], "importances", &place, "synthetic@2");
         assert!(!printed["importances"].as_object().unwrap().is_empty());
     }
 }
 
 #[test]
 fn a_study_that_optuna_deletes_leaves_nothing_of_ours_behind() {
-    for version in versions() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("tune.db");
-        let (mut store, study) = write_study(&path);
-        python(&version, &[], "delete", &path, "criteria");
+    with_each(|shared| {
+        let place = &shared.place;
+        let (mut store, study) = write_study(place);
+        shared.python("delete", "criteria");
         assert!(store.studies().unwrap().is_empty());
         let again = store
             .create_study(
@@ -440,10 +468,11 @@ fn a_study_that_optuna_deletes_leaves_nothing_of_ours_behind() {
                 &[],
             )
             .unwrap();
-        assert_eq!(again, study);
+        // A file gives the number once more.
+        assert_eq!(again == study, !place.is_shared());
         assert!(store.all_attempts(again).unwrap().is_empty());
         assert!(store.runs(again).unwrap().is_empty());
-    }
+    });
 }
 
 /// How long tune and Optuna work on the same studies, in seconds, for all versions together.
@@ -520,7 +549,7 @@ import json, sys
 from wsgiref.util import setup_testing_defaults
 from optuna_dashboard import wsgi
 
-app = wsgi("sqlite:///" + sys.argv[1])
+app = wsgi(sys.argv[1])
 
 def ask(path):
     environ, told = {}, []
@@ -539,23 +568,38 @@ print(json.dumps(asked))
 #[test]
 fn optuna_dashboard_opens_a_study_that_goes_on() {
     let python = venv(
-        "dashboard-0.21.0",
-        "optuna_dashboard",
-        &["optuna==5.0.0", "optuna-dashboard==0.21.0"],
+        "dashboard-0.21.0-psycopg2",
+        "optuna_dashboard,psycopg2",
+        &[
+            "optuna==5.0.0",
+            "optuna-dashboard==0.21.0",
+            "sqlalchemy>=2,<2.1",
+            "psycopg2-binary==2.9.12",
+        ],
     );
+    let server = Server::start(Path::new(crate::ROOT), &[]);
+    server.sql("postgres", "CREATE DATABASE studies");
     let project = Project::synthetic();
-    project.expect(0, &["synthetic", "--trials", "20"]);
-    let on = "synthetic --trials 1000 --set task.step_ms=100";
-    let mut run = project.tune(&on.split(' ').collect::<Vec<_>>());
-    let mut run = run.spawn().unwrap();
-    let goes_on = || {
-        let trials = project.trials("synthetic");
-        trials.len() > 20 && trials.iter().any(|t| t["state"] == "RUNNING")
-    };
-    while !goes_on() {
-        std::thread::sleep(Duration::from_millis(50));
+    let file = format!("sqlite:///{}", project.database().display());
+    for url in [file, server.url("studies")] {
+        dashboard_opens(&python, &project, &url);
     }
-    let told = said(&python, DASHBOARD, &[&project.database()]);
+}
+
+fn dashboard_opens(python: &Path, project: &Project, url: &str) {
+    let trials = || -> Vec<Json> {
+        let asked = ["trials", "synthetic", "--json", "--storage", url];
+        serde_json::from_str(&project.expect(0, &asked).0).unwrap()
+    };
+    project.expect(0, &["synthetic", "--trials", "20", "--storage", url]);
+    let on = "synthetic --trials 1000 --set task.step_ms=100 --storage";
+    let on: Vec<&str> = on.split(' ').chain([url]).collect();
+    let mut run = project.tune(&on).spawn().unwrap();
+    wait_for("a trial that runs", || {
+        let trials = trials();
+        trials.len() > 20 && trials.iter().any(|t| t["state"] == "RUNNING")
+    });
+    let told = said(python, DASHBOARD, &[Path::new(url)]);
     run.kill().unwrap();
     run.wait().unwrap();
     let told: Json = serde_json::from_str(&told).unwrap();
@@ -568,7 +612,7 @@ fn optuna_dashboard_opens_a_study_that_goes_on() {
     );
     let shown = told["one"]["trials"].as_array().unwrap();
     assert!(shown.iter().any(|trial| trial["state"] == "Running"));
-    let ours = project.trials("synthetic");
+    let ours = trials();
     assert!(ours.len() >= shown.len());
     for (shown, ours) in shown.iter().zip(&ours).take(20) {
         assert_eq!(shown["number"], ours["number"]);

@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -10,8 +9,8 @@ use serde_json::Value as Json;
 
 mod nodes;
 
+use crate::common::optuna::{printed, script};
 use crate::common::postgres::Server;
-use crate::common::python::venv;
 use crate::common::{Project, signal, wait_for};
 
 /// A server with an empty database `studies`.
@@ -109,20 +108,9 @@ fn optuna_asks_and_tells_into_a_study_that_tune_is_working_on() {
     let url = &server.url("studies");
     let mut child = project.start(&run(url, "100000"));
     wait_for("trials", || server_counts(&server) >= 10);
-    let python = venv(
-        "optuna-postgres-1",
-        "optuna,psycopg2",
-        &["optuna==5.0.0", "psycopg2-binary==2.9.12"],
-    );
-    let script = Path::new(crate::ROOT).join("tests/optuna/check_server.py");
-    let output = Command::new(python)
-        .arg(script)
-        .args([url, "synthetic", "25"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let read: Json = serde_json::from_slice(&output.stdout).unwrap();
+    let mut script = script("5.0.0", &[], "check_server.py");
+    script.args([url, "synthetic", "25"]);
+    let read: Json = serde_json::from_str(&printed(script, "on a server")).unwrap();
     signal(child.id(), Signal::SIGINT);
     child.wait().unwrap();
     let ours = trials(&project, url);
