@@ -48,6 +48,10 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     prepared
         .warnings
         .extend(left_elsewhere(args, &storage, &spec.study)?);
+    if storage.is_shared() {
+        // A server that is of no use says so before anything is written here.
+        Store::open_if_any(&storage)?;
+    }
     let origin = args.origin();
     let locked = lock_study(&storage, &mut spec, &prepared, &origin)?;
     spec.operation.inject = injection(args, &spec, &devices, &storage)?;

@@ -136,15 +136,17 @@ fn bad_urls_and_rights_are_one_clear_error_and_nothing_is_made() {
         (2, "postgresql://me@db", "names no database"),
         (2, "mysql://me@db/studies", "mysql is not supported"),
         (7, nowhere.as_str(), "createdb"),
-        (7, reader.as_str(), "permission denied"),
         (
             7,
             "postgresql://me@/studies?host=/nowhere",
             "cannot be reached",
         ),
+        (7, reader.as_str(), "permission denied"),
     ] {
         let (_, why) = project.expect(code, &["synthetic", "--trials", "1", "--storage", url]);
         assert!(why.contains(words) && !why.contains("s3cret"), "{why}");
+        let files = project.path().join("tune.db.d");
+        assert_eq!(files.exists(), url == reader, "{words}");
     }
     assert_eq!(
         server.sql(
