@@ -39,6 +39,8 @@ Commands:
   tune completions SHELL  What a shell completes of the command line
   tune man DIR            The manual pages
   tune check TASK         Check configuration and data; writes nothing
+  tune config show TASK   Every value of a task, and where it comes from
+  tune config schema      What a task file may hold, for editors
   tune rehearse TASK      A few steps: what fits, how long the search will take
   tune adopt FILE         Take in a study that Optuna made
   tune export STUDY       The winner's model, as a directory
@@ -98,7 +100,7 @@ pub struct Common {
 /// `tune TASK`: search until the study holds so many finished trials.
 #[derive(Debug, Parser)]
 #[command(
-    name = "tune", version, about = "Hyperparameter search for libtorch",
+    name = "tune", version, long_version = super::version::LONG.as_str(), about = "Hyperparameter search for libtorch",
     arg_required_else_help = true,
     override_usage = "tune <TASK> [OPTIONS]\n       tune <COMMAND> [OPTIONS]",
     after_help = AFTER_HELP

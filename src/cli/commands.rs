@@ -9,6 +9,7 @@ use super::RungArgs;
 use super::args::{Common, ConfigFlags, key_value};
 use super::report_page::{PlotArgs, ReportArgs};
 use super::shell::{CompletionsArgs, ManArgs};
+use super::task_file::ConfigArgs;
 use super::{AdoptArgs, BisectArgs, DoctorArgs, DrillArgs, EmbedArgs, FetchArgs, RehearseArgs};
 use super::{
     EvaluateArgs, ExportArgs, ExportTrialsArgs, InitArgs, InstallServiceArgs, PredictArgs,
@@ -146,6 +147,11 @@ pub enum Command {
         after_help = "Examples:\n  tune check criteria\n  tune check ./mine.toml --set train.epochs=5"
     )]
     Check(Box<Check>),
+    /// A task file: every value and where it comes from, or what such a file may hold
+    #[command(
+        after_help = "Examples:\n  tune config show criteria\n  tune config show criteria --set train.epochs=5 --json\n  tune config schema -o configs/tune.schema.json      # where `#:schema ./tune.schema.json` looks for it"
+    )]
+    Config(ConfigArgs),
     /// Take in a study that Optuna made elsewhere, and say what it is worth
     #[command(
         after_help = "Examples:\n  tune adopt old.db --task mine --dry-run\n  tune adopt old.db --task mine --rename lr=optim.lr\n  tune adopt old.db --sketch > mine.toml"

@@ -42,6 +42,8 @@ mod simplify;
 mod status;
 mod strike;
 mod submit;
+mod task_file;
+mod version;
 mod watch;
 
 use std::ffi::OsString;
@@ -130,6 +132,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "install-service",
     "completions",
     "man",
+    "config",
 ];
 
 /// The whole program: parses, runs, reports an error, and says what to exit with.
@@ -197,6 +200,7 @@ fn carry_out(common: &Common, command: &Command) -> ExitCode {
         Command::Rehearse(args) => rehearse::rehearse_task(common, args),
         Command::Replay(args) => replay::replay_trial(common, args),
         Command::Check(args) => run::check(common, args),
+        Command::Config(args) => task_file::config(common, args),
         Command::Explain(args) => explain::explain(common, args),
         Command::Read(command) => read_command::read_command(common, command),
     };

@@ -19,6 +19,9 @@ use request::torch_request::{ENTRY, INTERFACE, INTERFACE_OF, TorchRequest};
 /// The library's file name.
 const NAME: &str = "libtune_torch.so";
 
+/// The libtorch that the training part is built for.
+pub(super) const WANTED: &str = "2.11.0";
+
 /// What is wanted, and how one gets it.
 const ADVICE: &str = "tune needs libtorch 2.11.0: `make libtorch` fetches it and `make` builds with it; one that is \
                       elsewhere is named by LIBTORCH=/path/to/torch";

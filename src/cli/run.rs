@@ -13,7 +13,7 @@ use crate::check_report;
 use config::Prepared;
 use config::active_when::inactive_values;
 use config::places::{Project, Wanted, find_project, find_task, holds, is_path};
-use config::{Overrides, Problem, Problems, Source, StudySpec, TestPolicy, resolve};
+use config::{Overrides, Problem, Problems, Shown, Source, StudySpec, TestPolicy, resolve};
 use config::{overrides_from_environment, unknown_variables};
 use detection::TextDetection;
 use device::Device;
@@ -313,6 +313,16 @@ pub(super) fn storage_of(
 pub(super) fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
     let (file, overrides) = asked(project, task, flags)?;
     resolve(&file, &overrides).map_err(input)
+}
+
+/// The same, with where each value comes from.
+pub(super) fn shown(
+    project: &Project,
+    task: &str,
+    flags: Overrides,
+) -> Result<(StudySpec, Vec<Shown>), Failure> {
+    let (file, overrides) = asked(project, task, flags)?;
+    config::resolve_and_show(&file, &overrides).map_err(input)
 }
 
 /// The same for who prepares it next: what is wrong with the files that it names is told together with

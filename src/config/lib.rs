@@ -15,6 +15,8 @@
 //! points       points that people enqueue
 //! satisfiable  whether any point satisfies the constraints
 //! resolve      all of it, to a StudySpec or every problem at once
+//! show         what was resolved, each value with where it comes from
+//! schema       the entries of all keys as a JSON Schema, for editors
 //! ```
 
 pub mod active_when;
@@ -36,7 +38,9 @@ mod problem;
 mod pruners;
 mod resolve;
 mod satisfiable;
+mod schema;
 mod settings;
+mod show;
 mod space;
 mod spec;
 #[cfg(any(test, feature = "testing"))]
@@ -58,7 +62,9 @@ pub use overrides::{
     Overrides, overrides_from_environment, text_of, unknown_variables, variables_set,
 };
 pub use problem::{Problem, Problems, Source, hint, nearest_command};
-pub use resolve::{Input, check_name, resolve, resolve_partly, resolve_text};
+pub use resolve::{Input, check_name, resolve, resolve_and_show, resolve_partly, resolve_text};
+pub use schema::{TITLE, schema};
+pub use show::{Shown, as_json, as_toml};
 pub use values::duration;
 
 pub use spec::{

@@ -9,6 +9,7 @@ use super::overrides::Overrides;
 use super::problem::{Problem, Problems, Source, hint};
 use super::satisfiable::refuse_unsatisfiable;
 use super::settings::Settings;
+use super::show::{Shown, show};
 use super::spec::Operation;
 use super::tree::{Node, find};
 use super::unknown::refuse_unknown;
@@ -32,9 +33,28 @@ pub fn resolve(file: &Path, overrides: &Overrides) -> Result<StudySpec, Problems
 /// The same, with as much of the study as can be read beside the problems: for who looks for what is
 /// wrong elsewhere. `None` where the kind of task or the objective is not known.
 pub fn resolve_partly(file: &Path, overrides: &Overrides) -> (Option<StudySpec>, Problems) {
+    let (_, spec, problems) = of_file(file, overrides);
+    (spec, problems)
+}
+
+/// Reads and checks a configuration, and tells of each value where it comes from.
+///
+/// # Errors
+/// All problems found.
+pub fn resolve_and_show(
+    file: &Path,
+    overrides: &Overrides,
+) -> Result<(StudySpec, Vec<Shown>), Problems> {
+    let (document, spec, problems) = of_file(file, overrides);
+    let spec = whole((spec, problems))?;
+    let shown = show(&document, &spec);
+    Ok((spec, shown))
+}
+
+fn of_file(file: &Path, overrides: &Overrides) -> (Document, Option<StudySpec>, Problems) {
     let text = match read(file) {
         Ok(text) => text,
-        Err(problems) => return (None, problems),
+        Err(problems) => return (Document::default(), None, problems),
     };
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let input = Input {
@@ -92,17 +112,18 @@ pub fn resolve_text(
     overrides: &Overrides,
     kinds: &[&'static TaskKind],
 ) -> Result<StudySpec, Problems> {
-    whole(partly(input, overrides, kinds))
+    let (_, spec, problems) = partly(input, overrides, kinds);
+    whole((spec, problems))
 }
 
 fn partly(
     input: &Input,
     overrides: &Overrides,
     kinds: &[&'static TaskKind],
-) -> (Option<StudySpec>, Problems) {
+) -> (Document, Option<StudySpec>, Problems) {
     let root = match super::tree::parse(input.text, input.shown) {
         Ok(root) => root,
-        Err(problem) => return (None, Problems(vec![problem])),
+        Err(problem) => return (Document::default(), None, Problems(vec![problem])),
     };
     let mut problems = Vec::new();
     let mut document = Document::new(root, input.shown, &mut problems);
@@ -122,7 +143,7 @@ fn partly(
     let keys = with_passed_on(kind.map_or(&[][..], |k| k.keys), &declared);
     refuse_unknown(&document, kind, &keys, &mut problems);
     let Some(kind) = kind else {
-        return (None, Problems(problems).sorted());
+        return (document, None, Problems(problems).sorted());
     };
     document.drop_overruled(&mut problems);
     let objectives = objectives::read(&document, &settings, kind, &mut problems);
@@ -157,7 +178,7 @@ fn partly(
         points,
         operation,
     });
-    (spec, Problems(problems).sorted())
+    (document, spec, Problems(problems).sorted())
 }
 
 /// The kind that the configuration names, if there is one of that name.

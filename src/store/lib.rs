@@ -51,6 +51,7 @@ pub use place::Place;
 pub use repeats::RepeatRecord;
 pub use replay::Replayed;
 pub use runs::RunEntry;
+pub use schema::{OPTUNA_LIBRARY, SCHEMA_VERSION};
 pub use strike::STRUCK_WHY;
 pub use studies::{Counts, NewStudy, StudySummary};
 pub use write::{AttemptEnd, RunRecord, Write, Written};

@@ -7,7 +7,7 @@ pub(super) const OPTUNA: &str = include_str!("optuna.sql");
 pub(super) const OPTUNA_SCHEMA: i64 = 12;
 
 /// The library version that a new file carries: that of the Optuna whose schema it is.
-pub(super) const OPTUNA_LIBRARY: &str = "5.0.0";
+pub const OPTUNA_LIBRARY: &str = "5.0.0";
 
 /// The Alembic revision of Optuna's tables.
 pub(super) const OPTUNA_REVISION: &str = "v3.2.0.a";
@@ -34,6 +34,9 @@ pub(super) const MIGRATIONS: [(&str, &str); 5] = [
     ("memory", MEMORY),
     ("leases", LEASES),
 ];
+
+/// The version of a file that this program writes.
+pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
 /// Rows of ours go with the rows they describe, whoever deletes those: Optuna deletes studies
 /// without foreign keys being enforced, and SQLite hands ids out again.

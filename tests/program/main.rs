@@ -61,5 +61,6 @@ mod storage;
 mod strike;
 mod submit;
 mod supervision;
+mod task_file;
 mod views;
 mod watch;

@@ -14,7 +14,7 @@ use clap::Args;
 use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
-use super::{Common, SUBCOMMANDS, answer as tell, init_logging, run};
+use super::{Common, SUBCOMMANDS, answer as tell, init_logging, run, task_file};
 use crate::query::{Answer, printable, shell_word};
 use config::places::{Project, Wanted, find_project, holds};
 use config::{Input, Overrides, StudySpec, check_name, duration, resolve_text};
@@ -329,7 +329,7 @@ impl Planned {
         Planned {
             name,
             file,
-            text,
+            text: format!("#:schema ./{}\n{text}", task_file::SCHEMA),
             beside: None,
             value: None,
             check: None,
@@ -514,11 +514,16 @@ fn resolved(file: &Path, text: &str) -> Result<StudySpec, Failure> {
 /// Writes the file that the task needs, where there is none, and then the task's. Which one it was that was not there.
 fn write(planned: &Planned) -> Result<Option<PathBuf>, Failure> {
     let beside = planned.beside.as_ref().filter(|file| !file.path.exists());
-    let task = (&planned.file, &planned.text);
+    let schema = (
+        planned.file.with_file_name(task_file::SCHEMA),
+        task_file::schema_text(),
+    );
+    let ours = std::fs::read_to_string(&schema.0).map_or(true, |text| task_file::is_schema(&text));
     for (path, text) in beside
         .map(|file| (&file.path, &file.text))
         .into_iter()
-        .chain([task])
+        .chain(ours.then_some((&schema.0, &schema.1)))
+        .chain([(&planned.file, &planned.text)])
     {
         let dir = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(dir)
