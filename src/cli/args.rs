@@ -45,7 +45,7 @@ Commands:
   tune adopt FILE         Take in a study that Optuna made
   tune export STUDY       The winner's model, as a directory
   tune simplify STUDY     The plainest point that is no worse than the winner
-  tune export-trials      The trials as CSV, Parquet, for MLflow or TensorBoard
+  tune export-trials      The trials as CSV, Parquet, for MLflow, TensorBoard or W&B
   tune predict DIR FILE   Classes of rows, or the texts in pictures, by an exported model
   tune evaluate DIR FILE  Scores of an exported model on labelled rows
   tune fetch MODEL        Fetch a model from the hub
@@ -265,6 +265,9 @@ pub struct ConfigFlags {
     /// Longest time without a training step: auto, off or a time such as 10m
     #[arg(help_heading = "Time", long, value_name = "TIME")]
     pub deadline: Option<String>,
+    /// Tell a tracker of the trials as they go on: mlflow:DIR, tensorboard:DIR or wandb:DIR; repeatable
+    #[arg(long, value_name = "KIND:DIR", value_parser = super::track::kind_and_dir)]
+    pub track: Vec<(&'static str, PathBuf)>,
     /// Override any key of the configuration; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
@@ -309,6 +312,11 @@ impl ConfigFlags {
                 let source = Source::Flag(format!("--{flag} {value}"));
                 set.push((key.to_owned(), value.clone(), source));
             }
+        }
+        for (kind, dir) in &self.track {
+            let dir = dir.to_string_lossy().into_owned();
+            let source = Source::Flag(format!("--track {kind}:{dir}"));
+            set.push((format!("track.{kind}"), dir, source));
         }
         if !self.objective.is_empty() {
             let shown: Vec<String> = (self.objective.iter())

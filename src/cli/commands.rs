@@ -89,7 +89,7 @@ pub enum ReadCommand {
     /// The trials for other programs: CSV, Parquet, MLflow's file store or TensorBoard's event files
     #[command(
         name = "export-trials",
-        after_help = "Examples:\n  tune export-trials criteria --to parquet -o trials.parquet\n  tune export-trials criteria --to mlflow -o mlruns\n  tune export-trials criteria --to tensorboard -o runs"
+        after_help = "Examples:\n  tune export-trials criteria --to parquet -o trials.parquet\n  tune export-trials criteria --to mlflow -o mlruns\n  tune export-trials criteria --to tensorboard -o runs\n  tune export-trials criteria --to wandb -o offline"
     )]
     ExportTrials(ExportTrialsArgs),
     /// What trials use of memory, what explains it, and how many fit at a time

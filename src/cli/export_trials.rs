@@ -21,10 +21,10 @@ use trial_export::Trials;
 pub struct ExportTrialsArgs {
     /// Study [default: the one with the latest activity]
     pub study: Option<String>,
-    /// For what: csv, parquet, mlflow (a file store) or tensorboard (event files)
+    /// For what: csv, parquet, mlflow (a file store), tensorboard (event files) or wandb (for `wandb sync`)
     #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = true)]
     pub to: Format,
-    /// Where to: a new file; for mlflow and tensorboard a new directory
+    /// Where to: a new file; for the last three a new directory
     #[arg(short, long, value_name = "PATH")]
     pub out: PathBuf,
     /// Replace an earlier file, or a directory of an earlier export
@@ -44,6 +44,8 @@ pub enum Format {
     Mlflow,
     /// TensorBoard's event files.
     Tensorboard,
+    /// W&B's directories of runs made offline.
+    Wandb,
 }
 
 impl Format {
@@ -51,7 +53,7 @@ impl Format {
     fn is_directory(self) -> bool {
         match self {
             Format::Csv | Format::Parquet => false,
-            Format::Mlflow | Format::Tensorboard => true,
+            Format::Mlflow | Format::Tensorboard | Format::Wandb => true,
         }
     }
 
@@ -67,6 +69,7 @@ impl Format {
                 word(&absolute)
             )),
             Format::Tensorboard => Some(format!("tensorboard --logdir {}", word(out))),
+            Format::Wandb => Some(format!("wandb sync {}/wandb/offline-run-*", word(out))),
         }
     }
 }
@@ -132,7 +135,9 @@ pub(super) fn export_trials(
             let file = file.map_err(|e| Failure::internal(format!("cannot write Parquet: {e}")))?;
             replace::write(&args.out, &file).map_err(failed)?;
         }
-        Format::Mlflow | Format::Tensorboard => directory(&trials, args).map_err(failed)?,
+        Format::Mlflow | Format::Tensorboard | Format::Wandb => {
+            directory(&trials, args).map_err(failed)?
+        }
     }
     let exported = Exported {
         format: args.to,
@@ -152,6 +157,7 @@ fn directory(trials: &Trials<'_>, args: &ExportTrialsArgs) -> std::io::Result<()
     fs::create_dir(&draft)?;
     match args.to {
         Format::Mlflow => trial_export::mlflow(trials, &draft, &place)?,
+        Format::Wandb => trial_export::wandb(trials, &draft)?,
         Format::Csv | Format::Parquet | Format::Tensorboard => {
             trial_export::tensorboard(trials, &draft)?
         }

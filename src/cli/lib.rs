@@ -43,6 +43,7 @@ mod status;
 mod strike;
 mod submit;
 mod task_file;
+mod track;
 mod version;
 mod watch;
 

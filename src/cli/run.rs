@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::logging::note_told;
 use super::metrics_file::{self, MetricsFile};
 use super::notify::Notified;
+use super::track::{self, Tracked};
 use super::{Check, Common, RunArgs, SUBCOMMANDS, by, init_logging, libtorch, rehearse, watch};
 use crate::check_report;
 use config::Prepared;
@@ -52,6 +53,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         // A server that is of no use says so before anything is written here.
         Store::open_if_any(&storage)?;
     }
+    track::prepare(&spec)?;
     let origin = args.origin();
     let locked = lock_study(&storage, &mut spec, &prepared, &origin)?;
     spec.operation.inject = injection(args, &spec, &devices, &storage)?;
@@ -113,7 +115,7 @@ fn told(
     if let Some(path) = &args.metrics_file {
         told = Box::new(MetricsFile::new(told, path, spec)?);
     }
-    Ok(told)
+    Ok(Tracked::beside(told, storage, spec))
 }
 
 /// The last words of a run that gave up: what is wrong with the machine, if anything is, and how to find out more.

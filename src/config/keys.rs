@@ -41,7 +41,7 @@ const DURATION_OR_OFF: KeyType = KeyType::Duration { off: true };
 const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
-pub const SETTINGS: [Key; 48] = [
+pub const SETTINGS: [Key; 51] = [
     data("task.kind", KeyType::Text, Preset::Optional)
         .help("what is trained: the task kind"),
     data("study.name", KeyType::Text, Preset::Optional)
@@ -132,6 +132,12 @@ pub const SETTINGS: [Key; 48] = [
         .help("a worker's log of one attempt is cut at this size"),
     operational("logging.max_logs", KeyType::Size, Preset::Text("512MiB"))
         .help("all logs of a study together; the oldest are deleted"),
+    operational("track.mlflow", KeyType::Path, Preset::Optional)
+        .help("a file store of MLflow that is told of the trials as they go on"),
+    operational("track.tensorboard", KeyType::Path, Preset::Optional)
+        .help("a directory of TensorBoard's logs that is told of them; in it the study has one of its own"),
+    operational("track.wandb", KeyType::Path, Preset::Optional)
+        .help("a directory of runs for `wandb sync` that is told of them"),
     operational("sampler.kind", KeyType::Choice(&["auto", "random", "sobol", "grid", "tpe", "gp", "nsga2"]), Preset::Text("auto"))
         .help("how parameters are chosen"),
     operational("pruner.audit", KeyType::Share, Preset::Optional)

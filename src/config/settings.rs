@@ -1,5 +1,7 @@
 //! Values of `tune`'s own keys, and how a run is operated by them.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::value::Error;
@@ -87,6 +89,16 @@ impl Settings {
         word.unwrap_or_default()
     }
 
+    /// The directories of trackers.
+    fn trackers(&self) -> BTreeMap<String, PathBuf> {
+        let all = self.values.single.iter();
+        let track = all.filter_map(|(name, dir)| {
+            let name = name.strip_prefix("track.")?;
+            Some((name.to_owned(), PathBuf::from(dir.as_str()?)))
+        });
+        track.collect()
+    }
+
     /// How the run is operated.
     pub fn operation(&self) -> Operation {
         Operation {
@@ -104,6 +116,7 @@ impl Settings {
             by: None,
             leave_in: self.duration("run.leave_in"),
             storage: self.text("storage.url").map(str::to_owned),
+            track: self.trackers(),
             lease: self.duration("storage.lease").unwrap_or_default(),
             until_flat: self.value("run.until_flat").and_then(share),
             grace: self.duration("run.grace"),

@@ -11,7 +11,7 @@ use super::keys::SETTINGS;
 use super::problem::Source;
 use super::tree::{Item, Node};
 use super::values::{Base, value_of};
-use crate::StudySpec;
+use crate::{KeyType, StudySpec};
 use search::space::{Params, Value};
 
 /// Where a value comes from.
@@ -42,6 +42,7 @@ pub(super) fn show(document: &Document, spec: &StudySpec) -> Vec<Shown> {
     for key in SETTINGS {
         let value = match document.key(key.name) {
             Some(node) if key.ty.is_list() => Some(written(node)),
+            Some(_) if key.ty == KeyType::Path => resolved(spec, key.name).map(Toml::from),
             Some(node) => value_of(key.ty, node, Base::nowhere())
                 .ok()
                 .map(|v| toml(&v)),
@@ -117,7 +118,7 @@ fn of_the_task(document: &Document, spec: &StudySpec) -> Vec<Shown> {
     all
 }
 
-/// What stands for a key of `tune`'s own that nobody gave a value and that has no default of its own.
+/// What a key of `tune`'s own was resolved to that nobody gave a value and that has no default of its own, or that is a path.
 fn resolved(spec: &StudySpec, key: &str) -> Option<String> {
     match key {
         "study.name" => Some(spec.study.clone()),
@@ -125,7 +126,10 @@ fn resolved(spec: &StudySpec, key: &str) -> Option<String> {
         "objective.direction" if spec.further.is_empty() => {
             Some(spec.objective.direction.to_string())
         }
-        _ => None,
+        _ => {
+            let dir = spec.operation.track.get(key.strip_prefix("track.")?)?;
+            Some(dir.to_string_lossy().into_owned())
+        }
     }
 }
 

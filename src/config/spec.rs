@@ -204,6 +204,9 @@ pub struct Operation {
     /// The database, where the configuration names it.
     #[serde(default)]
     pub storage: Option<String>,
+    /// Directories of trackers that are told of the trials, by the name of the tracker's key below `track`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub track: BTreeMap<String, PathBuf>,
     /// On a server, a node that is not heard of for so long loses its trials.
     #[serde(default = "lease")]
     pub lease: Duration,

@@ -1,16 +1,21 @@
 //! Trials for other programs: a Parquet table ([`parquet()`]), MLflow's file store ([`mlflow`]), TensorBoard's event files
-//! ([`tensorboard`]). What the database does not know is left out, never made up.
+//! ([`tensorboard`]), W&B's offline directories ([`wandb()`]); the last three also kept up to date while trials run
+//! ([`Tracker`]). What the database does not know is left out, never made up.
 
 mod event;
+mod live;
 mod mlflow;
 mod parquet;
 mod tensorboard;
 #[cfg(test)]
 mod tests;
+mod wandb;
 
+pub use self::live::{Tracker, TrackerKind};
 pub use self::mlflow::mlflow;
 pub use self::parquet::parquet;
 pub use self::tensorboard::tensorboard;
+pub use self::wandb::wandb;
 
 use messages::{clock, number_from_json};
 use search::study::FrozenTrial;
@@ -72,6 +77,11 @@ impl Trials<'_> {
 /// Seconds since 1970 of a time of the database.
 fn seconds(stored: Option<&str>) -> Option<f64> {
     Some(clock::stored(stored?)?.as_millisecond() as f64 / 1e3)
+}
+
+/// Milliseconds since 1970 of a time of the database.
+fn milliseconds(stored: Option<&str>) -> Option<i64> {
+    seconds(stored).map(|s| (s * 1e3).round() as i64)
 }
 
 /// A text of others on one line that drives no terminal, of at most so many bytes.

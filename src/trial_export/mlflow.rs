@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use search::study::{FrozenTrial, TrialState};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use crate::{Trials, plain, seconds};
+use crate::{Trials, milliseconds, plain};
 
 /// MLflow refuses longer values of parameters, in characters.
 const PARAM: usize = 6000;
@@ -27,90 +27,147 @@ const NAME: usize = 200;
 /// # Errors
 /// Writing failed.
 pub fn mlflow(study: &Trials<'_>, dir: &Path, place: &Path) -> io::Result<()> {
-    let experiment = experiment_id(study.study);
-    let home = dir.join(&experiment);
-    let uri = format!("file://{}", encoded(&place.join(&experiment)));
+    let experiment = Experiment::of(study.study, dir, place);
     let times = study.trials.iter();
     let times = times.flat_map(|t| [&t.datetime_start, &t.datetime_complete]);
     let times: Vec<i64> = times.filter_map(|t| milliseconds(t.as_deref())).collect();
-    let meta = [
-        ("artifact_location", text(&uri)),
-        (
-            "creation_time",
-            times.iter().min().map_or("0".to_owned(), i64::to_string),
-        ),
-        ("experiment_id", text(&experiment)),
-        (
-            "last_update_time",
-            times.iter().max().map_or("0".to_owned(), i64::to_string),
-        ),
-        ("lifecycle_stage", "active".to_owned()),
-        ("name", text(&plain(study.study, 500))),
-    ];
-    // What MLflow makes where it finds a directory without one.
-    fs::create_dir_all(dir.join(".trash"))?;
-    fs::create_dir_all(&home)?;
-    fs::write(home.join("meta.yaml"), yaml(&meta))?;
+    let first = times.iter().min().copied().unwrap_or(0);
+    experiment.make(first, times.iter().max().copied().unwrap_or(0))?;
     for trial in study.trials {
-        let id = run_id(study.study, trial.number);
-        run(study, trial, &home.join(&id), &experiment, &id, &uri)?;
+        experiment.run(study, trial, Known::No)?;
     }
     Ok(())
 }
 
-fn run(
-    study: &Trials<'_>,
-    trial: &FrozenTrial,
-    dir: &Path,
-    experiment: &str,
-    id: &str,
-    uri: &str,
-) -> io::Result<()> {
-    let time = |stored: &Option<String>| milliseconds(stored.as_deref());
-    let null = || "null".to_owned();
-    let name = format!("trial {}", trial.number);
-    let (start, end) = (time(&trial.datetime_start), time(&trial.datetime_complete));
-    let meta = [
-        ("artifact_uri", text(&format!("{uri}/{id}/artifacts"))),
-        ("end_time", end.map_or_else(null, |t| t.to_string())),
-        ("entry_point_name", text("")),
-        ("experiment_id", text(experiment)),
-        ("lifecycle_stage", "active".to_owned()),
-        ("run_id", text(id)),
-        ("run_name", text(&name)),
-        ("run_uuid", text(id)),
-        ("source_name", text("tune")),
-        ("source_type", "4".to_owned()),
-        ("source_version", text("")),
-        ("start_time", start.map_or_else(null, |t| t.to_string())),
-        ("status", status(trial.state).to_string()),
-        ("tags", "[]".to_owned()),
-        ("user_id", text("")),
-    ];
-    for part in ["params", "metrics", "tags", "artifacts"] {
-        fs::create_dir_all(dir.join(part))?;
+/// Whether a run may be there already as it is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It is written in any case.
+    No,
+    /// One that ended in the same way is left as it is.
+    Perhaps,
+}
+
+/// A study in a store.
+#[derive(Debug)]
+pub(crate) struct Experiment {
+    store: PathBuf,
+    study: String,
+    id: String,
+    home: PathBuf,
+    /// Where it will be, as an address.
+    uri: String,
+}
+
+impl Experiment {
+    /// `place` is where the store `dir` will be.
+    pub(crate) fn of(study: &str, dir: &Path, place: &Path) -> Experiment {
+        let id = experiment_id(study);
+        Experiment {
+            store: dir.to_owned(),
+            study: study.to_owned(),
+            home: dir.join(&id),
+            uri: format!("file://{}", encoded(&place.join(&id))),
+            id,
+        }
     }
-    fs::write(dir.join("meta.yaml"), yaml(&meta))?;
-    let params = trial.params.iter();
-    let params = params.map(|(name, value)| (name.clone(), plain(&value.to_string(), PARAM)));
-    put(&dir.join("params"), params)?;
-    let at = end.or(start).unwrap_or(0);
-    put(&dir.join("metrics"), metrics(study, trial, at))?;
-    let tags = trial.user_attrs.iter();
-    let tags = tags.filter(|(name, _)| !name.starts_with("metric."));
-    let tags = tags.map(|(name, json)| {
+
+    /// Makes it, where it is not there. Times are milliseconds since 1970.
+    pub(crate) fn make(&self, created: i64, updated: i64) -> io::Result<()> {
+        let meta = self.home.join("meta.yaml");
+        if meta.exists() {
+            return Ok(());
+        }
+        // What MLflow makes where it finds a directory without one.
+        fs::create_dir_all(self.store.join(".trash"))?;
+        fs::create_dir_all(&self.home)?;
+        let lines = [
+            ("artifact_location", text(&self.uri)),
+            ("creation_time", created.to_string()),
+            ("experiment_id", text(&self.id)),
+            ("last_update_time", updated.to_string()),
+            ("lifecycle_stage", "active".to_owned()),
+            ("name", text(&plain(&self.study, 500))),
+        ];
+        replace(&self.home, &meta, &yaml(&lines))
+    }
+
+    /// Writes a trial's run, or writes it anew. Every file is whole whenever it is read, and that of the run itself comes
+    /// last.
+    pub(crate) fn run(
+        &self,
+        study: &Trials<'_>,
+        trial: &FrozenTrial,
+        known: Known,
+    ) -> io::Result<()> {
+        let id = run_id(study.study, trial.number);
+        let dir = self.home.join(&id);
+        let time = |stored: &Option<String>| milliseconds(stored.as_deref());
+        let (start, end) = (time(&trial.datetime_start), time(&trial.datetime_complete));
+        let (file, meta) = (dir.join("meta.yaml"), self.meta(trial, &id, start, end));
+        let same = || fs::read_to_string(&file).is_ok_and(|there| there == meta);
+        if known == Known::Perhaps && trial.state.finished() && same() {
+            return Ok(());
+        }
+        for part in ["params", "metrics", "tags", "artifacts"] {
+            fs::create_dir_all(dir.join(part))?;
+        }
+        let params = trial.params.iter();
+        let params = params.map(|(name, value)| (name.clone(), plain(&value.to_string(), PARAM)));
+        put(&dir, "params", params)?;
+        let at = end.or(start).unwrap_or(0);
+        put(&dir, "metrics", metrics(study, trial, at))?;
+        put(&dir, "tags", tags(trial))?;
+        replace(&dir, &file, &meta)
+    }
+
+    fn meta(&self, trial: &FrozenTrial, id: &str, start: Option<i64>, end: Option<i64>) -> String {
+        let or_null = |time: Option<i64>| time.map_or_else(|| "null".to_owned(), |t| t.to_string());
+        yaml(&[
+            (
+                "artifact_uri",
+                text(&format!("{}/{id}/artifacts", self.uri)),
+            ),
+            ("end_time", or_null(end)),
+            ("entry_point_name", text("")),
+            ("experiment_id", text(&self.id)),
+            ("lifecycle_stage", "active".to_owned()),
+            ("run_id", text(id)),
+            ("run_name", text(&run_name(trial))),
+            ("run_uuid", text(id)),
+            ("source_name", text("tune")),
+            ("source_type", "4".to_owned()),
+            ("source_version", text("")),
+            ("start_time", or_null(start)),
+            ("status", status(trial.state).to_string()),
+            ("tags", "[]".to_owned()),
+            ("user_id", text("")),
+        ])
+    }
+}
+
+/// What people see of a trial's number.
+pub(crate) fn run_name(trial: &FrozenTrial) -> String {
+    format!("trial {}", trial.number)
+}
+
+/// Tags by name: ours, and the trial's attributes.
+fn tags(trial: &FrozenTrial) -> impl Iterator<Item = (String, String)> {
+    let attributes = trial.user_attrs.iter();
+    let attributes = attributes.filter(|(name, _)| !name.starts_with("metric."));
+    let attributes = attributes.map(|(name, json)| {
         let value = json
             .as_str()
             .map_or_else(|| json.to_string(), str::to_owned);
         (format!("tune.{name}"), plain(&value, TAG))
     });
     let own = [
-        ("mlflow.runName", name),
+        ("mlflow.runName", run_name(trial)),
         ("tune.number", trial.number.to_string()),
         ("tune.state", trial.state.to_string()),
     ];
     let own = own.map(|(name, value)| (name.to_owned(), value));
-    put(&dir.join("tags"), own.into_iter().chain(tags))
+    own.into_iter().chain(attributes)
 }
 
 /// Metrics by name, as lines.
@@ -128,8 +185,8 @@ fn metrics(
     })
 }
 
-/// A file for each name. Of two that come to one file name, the second gets a number.
-fn put(dir: &Path, files: impl Iterator<Item = (String, String)>) -> io::Result<()> {
+/// A file for each name in this part of a run. Of two that come to one file name, the second gets a number.
+fn put(run: &Path, part: &str, files: impl Iterator<Item = (String, String)>) -> io::Result<()> {
     let mut taken = BTreeSet::new();
     for (name, content) in files {
         let wished = file_name(&name);
@@ -140,9 +197,17 @@ fn put(dir: &Path, files: impl Iterator<Item = (String, String)>) -> io::Result<
             }
             file = format!("{wished}_{n}");
         }
-        fs::write(dir.join(file), content)?;
+        replace(run, &run.join(part).join(file), &content)?;
     }
     Ok(())
+}
+
+/// Gives a file this content at once, by way of a draft in `home`: MLflow takes each file of `params`, `metrics` and `tags`
+/// for one of its own.
+fn replace(home: &Path, file: &Path, content: &str) -> io::Result<()> {
+    let draft = home.join(".tune-draft");
+    fs::write(&draft, content)?;
+    fs::rename(&draft, file)
 }
 
 /// A name that MLflow takes, and that is one part of a path: of ASCII letters, digits, `_`, `-`, `.`, `:` and spaces.
@@ -181,10 +246,6 @@ fn number(x: f64) -> String {
     }
 }
 
-fn milliseconds(stored: Option<&str>) -> Option<i64> {
-    seconds(stored).map(|s| (s * 1e3).round() as i64)
-}
-
 fn yaml(lines: &[(&str, String)]) -> String {
     let mut out = String::new();
     for (key, value) in lines {
@@ -218,7 +279,8 @@ fn experiment_id(study: &str) -> String {
     (100_000_000_000_000_000 + u64::from_be_bytes(first) % 800_000_000_000_000_000).to_string()
 }
 
-fn run_id(study: &str, number: u64) -> String {
+/// The same trial has the same run wherever it is written: 32 hexadecimal digits.
+pub(crate) fn run_id(study: &str, number: u64) -> String {
     let digest = Sha256::digest(format!("{number} {study}").as_bytes());
     digest.iter().take(16).fold(String::new(), |mut out, byte| {
         let _ = write!(out, "{byte:02x}");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use prost::Message;
 use search::space::Value;
@@ -28,10 +28,11 @@ const NAME: usize = 200;
 /// Writing failed.
 pub fn tensorboard(study: &Trials<'_>, dir: &Path) -> io::Result<()> {
     let began = study.trials.iter().filter_map(start).reduce(f64::min);
-    write(
-        dir,
-        began.unwrap_or(0.0),
-        vec![(0, experiment(study, began.unwrap_or(0.0)))],
+    let began = began.unwrap_or(0.0);
+    let common = records(began, vec![(0, experiment(study, began))]);
+    fs::write(
+        dir.join(file_name(began)),
+        [version(began), common].concat(),
     )?;
     let wide = study
         .trials
@@ -44,16 +45,37 @@ pub fn tensorboard(study: &Trials<'_>, dir: &Path) -> io::Result<()> {
         .iter()
         .filter(|t| t.state != TrialState::Waiting)
     {
-        let home = dir.join(format!("trial-{:0wide$}", trial.number));
+        let home = home(dir, trial.number, wide);
         fs::create_dir_all(&home)?;
         let time = seconds(trial.datetime_complete.as_deref()).or_else(|| start(trial));
-        write(&home, time.unwrap_or(0.0), of_trial(study, trial))?;
+        let time = time.unwrap_or(0.0);
+        let file = [
+            begin(trial, time),
+            records(time, curve(study, trial)),
+            end(study, trial, time),
+        ];
+        fs::write(home.join(file_of(trial)), file.concat())?;
     }
     Ok(())
 }
 
-/// A file of events at one time: when each step was made is not known.
-fn write(dir: &Path, wall_time: f64, values: Vec<(i64, SummaryValue)>) -> io::Result<()> {
+/// The directory of a trial; its number has at least so many digits.
+pub(crate) fn home(dir: &Path, number: u64, wide: usize) -> PathBuf {
+    dir.join(format!("trial-{number:0wide$}"))
+}
+
+/// The file of a trial in it.
+pub(crate) fn file_of(trial: &FrozenTrial) -> String {
+    file_name(start(trial).unwrap_or(0.0))
+}
+
+/// The name of a file that begins at this time: TensorBoard reads those of a directory in the order of their names.
+fn file_name(time: f64) -> String {
+    format!("events.out.tfevents.{:010}.tune", time as u64)
+}
+
+/// What a file begins with.
+fn version(wall_time: f64) -> Vec<u8> {
     let mut file = Vec::new();
     let version = Event {
         wall_time,
@@ -61,6 +83,12 @@ fn write(dir: &Path, wall_time: f64, values: Vec<(i64, SummaryValue)>) -> io::Re
         ..Event::default()
     };
     append(&mut file, &version);
+    file
+}
+
+/// Events at one time: when exactly each step was made is not known.
+pub(crate) fn records(wall_time: f64, values: Vec<(i64, SummaryValue)>) -> Vec<u8> {
+    let mut file = Vec::new();
     for (step, value) in values {
         let summary = Some(Summary { value: vec![value] });
         append(
@@ -73,8 +101,7 @@ fn write(dir: &Path, wall_time: f64, values: Vec<(i64, SummaryValue)>) -> io::Re
             },
         );
     }
-    let name = format!("events.out.tfevents.{:010}.tune", wall_time as u64);
-    fs::write(dir.join(name), file)
+    file
 }
 
 fn start(trial: &FrozenTrial) -> Option<f64> {
@@ -116,7 +143,8 @@ fn experiment(study: &Trials<'_>, began: f64) -> SummaryValue {
     )
 }
 
-fn of_trial(study: &Trials<'_>, trial: &FrozenTrial) -> Vec<(i64, SummaryValue)> {
+/// What a trial's file begins with: its parameters.
+pub(crate) fn begin(trial: &FrozenTrial, wall_time: f64) -> Vec<u8> {
     let params = trial.params.iter();
     let params = params.map(|(name, value)| (plain(name, NAME), any_value(value)));
     let began = hparams(
@@ -129,13 +157,24 @@ fn of_trial(study: &Trials<'_>, trial: &FrozenTrial) -> Vec<(i64, SummaryValue)>
             ..HParams::default()
         },
     );
-    let mut all = vec![(0, began)];
-    for (name, steps) in study.scalars(trial) {
-        all.extend(
-            steps
-                .into_iter()
-                .map(|(step, value)| (step, scalar(&name, value))),
-        );
+    [version(wall_time), records(wall_time, vec![(0, began)])].concat()
+}
+
+/// The first objective of a trial step by step.
+pub(crate) fn curve(study: &Trials<'_>, trial: &FrozenTrial) -> Vec<(i64, SummaryValue)> {
+    let steps = trial.intermediate.iter();
+    steps
+        .map(|(step, value)| (*step, scalar(study.curve_name(), *value)))
+        .collect()
+}
+
+/// What a trial's file ends with: its values, its other metrics and how it ended.
+pub(crate) fn end(study: &Trials<'_>, trial: &FrozenTrial, wall_time: f64) -> Vec<u8> {
+    let mut all = Vec::new();
+    let scalars = study.scalars(trial).into_iter();
+    for (name, steps) in scalars.filter(|(name, _)| name != study.curve_name()) {
+        let steps = steps.into_iter();
+        all.extend(steps.map(|(step, value)| (step, scalar(&name, value))));
     }
     let status = match trial.state {
         TrialState::Complete | TrialState::Pruned => 1,
@@ -152,7 +191,7 @@ fn of_trial(study: &Trials<'_>, trial: &FrozenTrial) -> Vec<(i64, SummaryValue)>
         ..HParams::default()
     };
     all.push((0, hparams("_hparams_/session_end_info", &end)));
-    all
+    records(wall_time, all)
 }
 
 fn scalar(tag: &str, value: f64) -> SummaryValue {

@@ -16,14 +16,15 @@ pub fn venv(name: &str, modules: &str, packages: &[&str]) -> PathBuf {
 /// The programs that read what `tune` writes for others.
 pub fn readers() -> PathBuf {
     venv(
-        "exports-1",
-        "mlflow,pandas,pyarrow,tensorboard,prometheus_client",
+        "exports-2",
+        "mlflow,pandas,pyarrow,tensorboard,prometheus_client,wandb",
         &[
             "mlflow-skinny==3.17.2",
             "pandas==3.1.1",
             "pyarrow==26.0.1",
             "tensorboard==2.21.0",
             "prometheus-client==0.26.0",
+            "wandb==0.31.0",
         ],
     )
 }

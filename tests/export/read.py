@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What other programs read of an export of trials, as JSON in one form.
 
-    read.py csv|parquet|mlflow|tensorboard PATH CURVE
+    read.py csv|parquet|mlflow|tensorboard|wandb PATH CURVE
 
-CURVE is the metric whose values step by step are read.
+CURVE is the metric whose values step by step are read. What `wandb sync` reads of its directory is what it sends to a server
+of ours.
 """
 
 import json
@@ -72,7 +73,7 @@ def mlflow(path, curve):
             "attrs": {n.removeprefix("tune."): x for n, x in data.tags.items() if n.startswith("tune.")},
             "metrics": data.metrics,
             "curve": [[m.step, m.value] for m in history],
-            "seconds": (run.info.end_time - run.info.start_time) / 1000,
+            "seconds": (run.info.end_time - run.info.start_time) / 1000 if run.info.end_time else None,
         })
     trials.sort(key=lambda t: t["number"])
     return {"experiment": experiments[0].name, "trials": trials}
@@ -111,13 +112,16 @@ def tensorboard(path, curve):
         return plugin_data_pb2.HParamsPluginData.FromString(content)
 
     root = pathlib.Path(path)
-    experiment = hparams(opened(root), "_hparams_/experiment").experiment
+    common = opened(root) if any(root.glob("events.out.tfevents.*")) else None
+    experiment = hparams(common, "_hparams_/experiment").experiment if common else None
     trials = []
     for directory in sorted(d for d in root.iterdir() if d.is_dir()):
         events = opened(directory)
         scalars = events.Tags()["scalars"]
         start = hparams(events, "_hparams_/session_start_info").session_start_info
-        end = hparams(events, "_hparams_/session_end_info").session_end_info
+        tensors = events.Tags()["tensors"]
+        ended = "_hparams_/session_end_info" in tensors
+        end = hparams(events, "_hparams_/session_end_info").session_end_info if ended else None
         values = {name: getattr(x, x.WhichOneof("kind")) for name, x in start.hparams.items()}
         trials.append({
             "number": int(directory.name.removeprefix("trial-")),
@@ -125,20 +129,98 @@ def tensorboard(path, curve):
             "params": values,
             "metrics": {name: events.Scalars(name)[-1].value for name in scalars},
             "curve": [[s.step, s.value] for s in events.Scalars(curve)] if curve in scalars else [],
-            "status": end.status,
-            "seconds": end.end_time_secs - start.start_time_secs,
+            "status": end.status if end else None,
+            "seconds": end.end_time_secs - start.start_time_secs if end else None,
         })
     return {
         "trials": trials,
         "groups": session_groups(path),
-        "hparams": {i.name: i.type for i in experiment.hparam_infos},
-        "metrics": [i.name.tag for i in experiment.metric_infos],
+        "hparams": {i.name: i.type for i in experiment.hparam_infos} if experiment else None,
+        "metrics": [i.name.tag for i in experiment.metric_infos] if experiment else None,
     }
+
+
+def sent_by_wandb(runs):
+    """What `wandb sync` sends of these directories: requests' paths with their bodies."""
+    import gzip
+    import http.server
+    import subprocess
+    import tempfile
+    import threading
+
+    sent = []
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            body = json.loads(body)
+            sent.append((self.path, body))
+            answer = json.dumps(self.answer(body)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def answer(self, body):
+            asked = body.get("variables", {})
+            if body.get("operationName") == "UpsertBucket":
+                entity = {"id": "e", "name": "me"}
+                project = {"id": "p", "name": asked["project"], "entity": entity}
+                bucket = {"id": "b", "name": asked["name"], "displayName": asked["displayName"], "config": "{}"}
+                return {"data": {"upsertBucket": {"bucket": {**bucket, "project": project}, "inserted": True}}}
+            if body.get("operationName") == "CreateRunFiles":
+                return {"data": {"createRunFiles": {"runID": "b", "uploadHeaders": [], "files": []}}}
+            return {"data": {}}
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = {"WANDB_BASE_URL": f"http://127.0.0.1:{server.server_port}", "WANDB_API_KEY": "0" * 40}
+        runs = [str(run.absolute()) for run in runs]
+        program = [str(pathlib.Path(sys.executable).with_name("wandb")), "sync", "--yes", "--include-synced", *runs]
+        with tempfile.TemporaryDirectory() as home:  # for its logs
+            env = {**os.environ, **place, "HOME": home}
+            done = subprocess.run(program, cwd=home, env=env, capture_output=True, text=True, check=False)
+        server.shutdown()
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+    return sent
+
+
+def wandb(path, curve):
+    trials = {}
+    for address, body in sent_by_wandb(sorted(pathlib.Path(path, "wandb").iterdir())):
+        if body.get("operationName") == "UpsertBucket":
+            asked = body["variables"]
+            config = {name: x["value"] for name, x in json.loads(asked["config"]).items() if name != "_wandb"}
+            told = {"name": asked["displayName"], "project": asked["project"], "curve": [], "summary": {}}
+            trials.setdefault(asked["name"], told)["params"] = config
+        elif address.endswith("/file_stream"):
+            trial = trials[address.split("/")[-2]]
+            files = body.get("files", {})
+            for line in files.get("wandb-history.jsonl", {}).get("content", []):
+                step = json.loads(line)
+                trial["curve"].append([step["_step"], step[curve]])
+            for line in files.get("wandb-summary.json", {}).get("content", []):
+                trial["summary"] = json.loads(line)
+            trial["exit"] = body.get("exitcode", trial.get("exit"))
+    for trial in trials.values():
+        summary = trial.pop("summary")
+        trial["number"] = trial["params"].pop("tune.number")
+        trial["state"] = summary.get("tune.state")
+        trial["values"] = [summary["value"]] if "value" in summary else []
+        trial["metrics"] = summary
+    return {"trials": sorted(trials.values(), key=lambda t: t["number"])}
 
 
 def main():
     form, path, curve = sys.argv[1:]
-    read = {"csv": csv, "parquet": parquet, "mlflow": mlflow, "tensorboard": tensorboard}[form]
+    read = {"csv": csv, "parquet": parquet, "mlflow": mlflow, "tensorboard": tensorboard, "wandb": wandb}[form]
     print(json.dumps(read(path, curve), default=str))
 
 

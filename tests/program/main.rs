@@ -62,5 +62,6 @@ mod strike;
 mod submit;
 mod supervision;
 mod task_file;
+mod track;
 mod views;
 mod watch;
