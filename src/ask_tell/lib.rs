@@ -79,6 +79,7 @@ impl Session {
         match request {
             Request::Init(asked) => self.init(*asked).map(Some),
             Request::Ask => self.study("ask")?.ask().map(Some),
+            Request::Add { params } => self.study("add")?.add(&params).map(Some),
             Request::Report { id, step, value } => {
                 self.study("report")?.report(id, step, value).map(Some)
             }

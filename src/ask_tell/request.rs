@@ -1,6 +1,6 @@
 //! One line to one request, every field checked; what depends on the study is checked later.
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 use super::fields::{Fields, found_in};
 use super::init::RequestedStudy;
@@ -11,6 +11,7 @@ use messages::python_json;
 pub(super) enum Request {
     Init(Box<RequestedStudy>),
     Ask,
+    Add { params: Map<String, Json> },
     Report { id: u64, step: i64, value: f64 },
     Tell { id: u64, result: TrialResult },
     Close,
@@ -28,7 +29,7 @@ pub(super) enum TrialResult {
 }
 
 const ID: &str = "the id of a trial, an integer from 0";
-const OPS: &str = "init, ask, report, tell or close";
+const OPS: &str = "init, ask, add, report, tell or close";
 
 impl Request {
     /// Reads a line; the error says what is wrong with it.
@@ -45,10 +46,8 @@ impl Request {
                 // NaN and infinities came in as strings, and halves of surrogate pairs were
                 // replaced: where a string stands for itself, it may not be what was sent.
                 Some(json) => match Request::of(&json, text, true)? {
-                    Request::Init(_) => Err(
-                        "init: found NaN, an infinity or half of a surrogate pair, expected none"
-                            .to_owned(),
-                    ),
+                    Request::Init(_) => Err(not_plain("init")),
+                    Request::Add { .. } => Err(not_plain("add")),
                     other @ (Request::Ask
                     | Request::Report { .. }
                     | Request::Tell { .. }
@@ -76,6 +75,7 @@ impl Request {
                     json, text, python,
                 )?))),
                 "ask" => fields(&["op"]).map(|_| Request::Ask),
+                "add" => add(&fields(&["op", "params"])?),
                 "report" => report(&fields(&["op", "id", "step", "value"])?),
                 "tell" => tell(&fields(&["op", "id", "value", "state"])?),
                 "close" => fields(&["op"]).map(|_| Request::Close),
@@ -85,6 +85,19 @@ impl Request {
             None => Err(format!("op: found nothing, expected {OPS}")),
         }
     }
+}
+
+fn not_plain(op: &str) -> String {
+    format!("{op}: found NaN, an infinity or half of a surrogate pair, expected none")
+}
+
+fn add(fields: &Fields) -> Result<Request, String> {
+    let expected = "an object with the value of each parameter";
+    let params = fields.required("params", expected)?.as_object();
+    let wrong = || fields.wrong("params", expected);
+    Ok(Request::Add {
+        params: params.ok_or_else(wrong)?.clone(),
+    })
 }
 
 fn report(fields: &Fields) -> Result<Request, String> {

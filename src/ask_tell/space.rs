@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
-use super::fields::{Fields, found_in, short};
+use super::fields::{Fields, found, found_in, short};
+use config::points;
 use search::space::{Condition, Domain, Parameter, Params, Space, Value};
 
 pub(super) const EXPECTED: &str = "a list of parameters";
@@ -41,6 +42,35 @@ pub(super) fn read(json: &Json, text: &str, python: bool) -> Result<Space, Strin
         parameters: reader.parameters,
         ..Space::default()
     })
+}
+
+/// A point that a client has chosen: a value of its domain for each active parameter, and none besides.
+pub(super) fn point(space: &Space, given: &Map<String, Json>) -> Result<Params, String> {
+    if let Some(name) = given.keys().find(|name| space.find(name).is_none()) {
+        let problem = "found a value, expected none: the space has no such parameter";
+        return Err(format!("params {}: {problem}", short(name)));
+    }
+    let mut params = Params::new();
+    for parameter in &space.parameters {
+        let value = given.get(&parameter.name);
+        let expected = match space.active_domain(parameter, &params) {
+            Some(domain) => {
+                let meant = value.and_then(Value::from_json);
+                let meant = meant.filter(|v| domain.contains(v));
+                if let Some(own) = meant.and_then(|v| domain.clamp(&v)) {
+                    params.insert(parameter.name.clone(), own);
+                    continue;
+                }
+                points::expected(&domain)
+            }
+            None if value.is_none() => continue,
+            None => "none: the parameter is not active at this point".to_owned(),
+        };
+        let found = value.map_or_else(|| "nothing".to_owned(), found);
+        let name = short(&parameter.name);
+        return Err(format!("params {name}: found {found}, expected {expected}"));
+    }
+    Ok(params)
 }
 
 /// Writes the parameters of a trial as a JSON object, in the order of the list.

@@ -3,14 +3,15 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Map;
+use serde_json::{Map, Value as Json};
 
 use super::init::RequestedStudy;
 use super::request::TrialResult;
-use super::space::write_params;
+use super::space::{point, write_params};
 use messages::exit::Exit;
 use search::pruner;
 use search::sampler::{self, PROPOSED_BY, Proposal};
+use search::space::Params;
 use search::study::{FrozenTrial, TrialState};
 use search::{Outcome, TrialError};
 use store::{Changes, Write, Written};
@@ -66,15 +67,23 @@ impl Study {
 
     /// Proposes a point; the reply.
     pub fn ask(&mut self) -> Result<String, String> {
-        for _ in 0..CONFLICTS {
-            self.take_in_changes()?;
-            let proposal = self.study.propose();
-            let proposal = proposal.ok_or("no point of the space was found")?;
-            if let Some(reply) = self.begin(proposal)? {
-                return Ok(reply);
-            }
-        }
-        Err("other programs keep taking the study's trial numbers; ask again".to_owned())
+        let (number, params) = self.start(|study| {
+            let Proposal { params, by } =
+                study.propose().ok_or("no point of the space was found")?;
+            Ok((params, Some(by)))
+        })?;
+        let mut reply = String::with_capacity(128);
+        write!(reply, "{{\"id\":{number},\"params\":").ok();
+        write_params(self.study.space(), &params, &mut reply);
+        reply.push('}');
+        Ok(reply)
+    }
+
+    /// Takes a point that the client has chosen; the reply.
+    pub fn add(&mut self, given: &Map<String, Json>) -> Result<String, String> {
+        let params = point(self.study.space(), given)?;
+        let (number, _) = self.start(|_| Ok((params.clone(), None)))?;
+        Ok(format!("{{\"id\":{number}}}"))
     }
 
     /// Notes a value before the end; the reply.
@@ -131,30 +140,44 @@ impl Study {
         self.study.history().entries()
     }
 
-    /// Makes the proposed trial a running one; `None` where another program took its number.
-    fn begin(&mut self, proposal: Proposal) -> Result<Option<String>, String> {
-        let Proposal { params, by } = proposal;
+    /// Begins a trial at a point, and with whoever proposed it, once other programs' trials are known; its number and
+    /// point.
+    fn start(
+        &mut self,
+        mut point: impl FnMut(&mut search::Study) -> Result<(Params, Option<&'static str>), String>,
+    ) -> Result<(u64, Params), String> {
+        for _ in 0..CONFLICTS {
+            self.take_in_changes()?;
+            let (params, by) = point(&mut self.study)?;
+            if let Some(number) = self.begin(&params, by)? {
+                return Ok((number, params));
+            }
+        }
+        Err("other programs keep taking the study's trial numbers; ask again".to_owned())
+    }
+
+    /// Makes a point a running trial; its number, `None` where another program took it.
+    fn begin(&mut self, params: &Params, by: Option<&str>) -> Result<Option<u64>, String> {
         let number = self.study.next_number();
         if let Some(archive) = &mut self.archive {
             let created = Write::TrialCreated {
                 number,
                 last: number,
                 params: params.clone(),
-                distributions: self.study.space().distributions(&params),
+                distributions: self.study.space().distributions(params),
                 user_attrs: Map::new(),
-                system_attrs: [(PROPOSED_BY.to_owned(), by.into())].into_iter().collect(),
+                system_attrs: by
+                    .map(|by| (PROPOSED_BY.to_owned(), by.into()))
+                    .into_iter()
+                    .collect(),
             };
             match archive.write(&[created])? {
                 Written::Done => {}
                 Written::Conflict => return Ok(None),
             }
         }
-        let mut reply = String::with_capacity(128);
-        write!(reply, "{{\"id\":{number},\"params\":").ok();
-        write_params(self.study.space(), &params, &mut reply);
-        reply.push('}');
-        self.study.begin(params);
-        Ok(Some(reply))
+        self.study.begin(params.clone());
+        Ok(Some(number))
     }
 
     fn write(&mut self, write: impl FnOnce() -> Write) -> Result<(), String> {

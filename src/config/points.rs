@@ -204,7 +204,8 @@ fn within(domain: &Domain, node: &Node) -> Option<Value> {
     }
 }
 
-fn expected(domain: &Domain) -> String {
+/// What a value of a domain is, in words: `a number in ...`, `one of ...`.
+pub fn expected(domain: &Domain) -> String {
     match domain {
         Domain::Float { .. } => format!("a number in {domain}"),
         Domain::Int { .. } => format!("an integer in {domain}"),

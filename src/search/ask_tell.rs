@@ -1,6 +1,6 @@
 //! A study under way: points for the asking, results for the telling.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::pruner::{AutoPruner, Pruner};
 use crate::sampler::{Ask, AutoSampler, Proposal, Sampler, TpeOptions};
@@ -32,6 +32,8 @@ pub struct Study {
     history: History,
     /// Trials that were asked for and not told, by number.
     running: BTreeMap<u64, FrozenTrial>,
+    /// Trials that the history leaves out, as somebody has declared them invalid; their numbers are taken.
+    struck: BTreeSet<u64>,
     /// The number of the next trial.
     next: u64,
 }
@@ -83,6 +85,7 @@ impl Study {
             pruner: Box::new(AutoPruner::default()),
             history: History::new(directions),
             running: BTreeMap::new(),
+            struck: BTreeSet::new(),
             next: 0,
         }
     }
@@ -224,8 +227,13 @@ impl Study {
         for number in gone {
             self.running.remove(&number);
             self.history.remove(number);
+            self.struck.remove(&number);
         }
         for trial in trials {
+            match trial.struck() {
+                true => self.struck.insert(trial.number),
+                false => self.struck.remove(&trial.number),
+            };
             if trial.state.finished() {
                 self.running.remove(&trial.number);
             }
@@ -233,8 +241,9 @@ impl Study {
                 self.history.put(&self.space, &trial);
             }
         }
-        let last = self.history.entries().last();
-        self.next = last.map_or(0, |entry| entry.number + 1);
+        let last = self.history.entries().last().map(|entry| entry.number);
+        let last = last.max(self.struck.last().copied());
+        self.next = last.map_or(0, |number| number + 1);
     }
 }
 

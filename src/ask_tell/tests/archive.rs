@@ -91,6 +91,41 @@ fn who_proposed_a_trial_is_stored_and_not_part_of_the_answer() {
 }
 
 #[test]
+fn a_point_of_the_client_is_stored_and_no_sampler_has_proposed_it() {
+    let (mut session, memory) = archived(vec![]);
+    let params = json!({"lr": 0.01, "layers": 2, "act": "relu"});
+    let added = call(&mut session, json!({"op": "add", "params": params}));
+    assert_eq!(added, json!({"id": 0}));
+    let writes = memory.borrow().writes.clone();
+    let [
+        Write::TrialCreated {
+            system_attrs,
+            params,
+            distributions,
+            ..
+        },
+    ] = &writes[..]
+    else {
+        panic!("{writes:?}");
+    };
+    assert!(system_attrs.is_empty());
+    assert_eq!((params.len(), distributions.len()), (3, 3));
+}
+
+#[test]
+fn a_study_whose_last_trial_was_struck_goes_on_after_it() {
+    let mut struck = stored(4, TrialState::Complete);
+    let system = &mut struck.system_attrs;
+    system.insert(search::study::STRUCK.to_owned(), json!(1.0));
+    let (mut session, memory) = archived(vec![stored(0, TrialState::Complete), struck]);
+    assert_eq!(call(&mut session, json!({"op": "ask"}))["id"], 5);
+    memory.borrow_mut().changes.trials = vec![stored(3, TrialState::Complete)];
+    assert_eq!(call(&mut session, json!({"op": "ask"}))["id"], 6);
+    memory.borrow_mut().changes.gone = vec![4, 5, 6];
+    assert_eq!(call(&mut session, json!({"op": "ask"}))["id"], 4);
+}
+
+#[test]
 fn a_study_that_is_continued_goes_on_after_its_last_trial() {
     let (mut session, memory) = archived(vec![
         stored(0, TrialState::Complete),

@@ -106,7 +106,7 @@ fn the_session_in_the_documentation_is_a_real_one() {
     assert!(
         session
             .study
-            .is_some_and(|study| study.entries().len() == 2)
+            .is_some_and(|study| study.entries().len() == 3)
     );
 }
 
@@ -245,6 +245,104 @@ fn without_steps_a_report_is_refused_and_pruned_trials_may_still_be_told() {
 }
 
 #[test]
+fn points_of_the_client_are_trials_like_those_asked_for() {
+    let mut session = started(with(init(space()), json!({"max_step": 5})));
+    let add = json!({"op": "add", "params": {"act": "tanh", "layers": 4, "lr": 0.01}});
+    assert_eq!(call(&mut session, add.clone()), json!({"id": 0}));
+    assert_eq!(call(&mut session, json!({"op": "ask"}))["id"], 1);
+    assert_eq!(call(&mut session, add), json!({"id": 2}));
+    let report = json!({"op": "report", "id": 2, "step": 1, "value": 0.5});
+    assert_eq!(call(&mut session, report), json!({"prune": false}));
+    for id in 0..3 {
+        let tell = json!({"op": "tell", "id": id, "value": 1, "state": "ok"});
+        assert_eq!(call(&mut session, tell), json!({"ok": true}));
+    }
+    let study = session.study.as_ref().unwrap();
+    let params: Vec<String> = study.entries()[0]
+        .params
+        .iter()
+        .map(|(name, value)| format!("{name} {value:?}"))
+        .collect();
+    assert_eq!(
+        params,
+        ["act Str(\"tanh\")", "layers Int(4)", "lr Float(0.01)"]
+    );
+    assert_eq!(study.entries()[2].intermediate.len(), 1);
+}
+
+#[test]
+fn the_sampler_learns_from_points_of_the_client() {
+    let space = json!([{"name": "x", "type": "float", "low": 0, "high": 1}]);
+    let asked = |added: bool| {
+        let mut session = started(init(space.clone()));
+        for i in 0..40 {
+            if added {
+                let x = f64::from(i) / 39.0;
+                call(&mut session, json!({"op": "add", "params": {"x": x}}));
+                let value = (x - 0.7).powi(2);
+                let tell = json!({"op": "tell", "id": i, "value": value, "state": "ok"});
+                call(&mut session, tell);
+            }
+        }
+        let ask = call(&mut session, json!({"op": "ask"}));
+        (ask["params"]["x"].as_f64().unwrap() - 0.7).abs()
+    };
+    assert!(asked(true) < 0.03, "{}", asked(true));
+    assert!(asked(false) > 0.03);
+}
+
+#[test]
+fn a_point_of_the_client_lies_in_the_space() {
+    let mut session = started(init(json!([
+        {"name": "booster", "type": "cat", "choices": ["gbtree", "linear"]},
+        {"name": "depth", "type": "int", "low": 2, "high": 10, "when": {"param": "booster", "in": ["gbtree"]}},
+        {"name": "lr", "type": "float", "low": 0.1, "high": 1, "step": 0.1},
+    ])));
+    for (params, expected) in [
+        (
+            json!({"booster": "linear", "lr": 0.2, "a": 1}),
+            "params \"a\": found a value, expected none: the space has no such parameter",
+        ),
+        (
+            json!({"lr": 0.2}),
+            "params \"booster\": found nothing, expected one of \"gbtree\", \"linear\"",
+        ),
+        (
+            json!({"booster": "linear", "depth": 3, "lr": 0.2}),
+            "params \"depth\": found 3, expected none: the parameter is not active at this point",
+        ),
+        (
+            json!({"booster": "gbtree", "depth": 1, "lr": 0.2}),
+            "params \"depth\": found 1, expected an integer in 2..10",
+        ),
+        (
+            json!({"booster": "gbtree", "depth": 2.5, "lr": 0.2}),
+            "params \"depth\": found 2.5, expected an integer in 2..10",
+        ),
+        (
+            json!({"booster": "linear", "lr": [0.2]}),
+            "params \"lr\": found a list, expected a number in 0.1..1",
+        ),
+        (
+            json!({"booster": "linear", "lr": 0.25}),
+            "params \"lr\": found 0.25, expected a number in 0.1..1",
+        ),
+    ] {
+        let request = json!({"op": "add", "params": params}).to_string();
+        let error = error(&mut session, &request);
+        assert!(error.contains(expected), "{request}: {error}");
+    }
+    // A float of another program's arithmetic is the grid's own.
+    let add = json!({"op": "add", "params": {"booster": "linear", "lr": 0.30000000000000004}});
+    assert_eq!(call(&mut session, add), json!({"id": 0}));
+    let study = session.study.as_ref().unwrap();
+    assert_eq!(
+        study.entries()[0].params["lr"].as_f64(),
+        Some(0.1 + 2.0 * 0.1)
+    );
+}
+
+#[test]
 fn the_pruner_ends_what_is_worse_than_the_median() {
     let asked = json!({"max_step": 3, "pruner": {"kind": "median", "n_startup_trials": 1}});
     let mut session = started(with(init(space()), asked));
@@ -341,6 +439,7 @@ fn what_is_refused_leaves_no_trace() {
                     r#"{"op":"tell","id":0,"value":3,"state":"no"}"#,
                     r#"{"op":"report","id":0,"step":99,"value":3}"#,
                     r#"{"op":"ask","x":1}"#,
+                    r#"{"op":"add","params":{"lr":3}}"#,
                     r#"{"op":"tell","id":999,"value":3,"state":"ok"}"#,
                     r#"{"op":"init"}"#,
                 ] {

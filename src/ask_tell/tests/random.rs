@@ -88,6 +88,10 @@ fn any_line() -> impl Strategy<Value = String> {
     prop_oneof![
         1 => started,
         6 => Just(r#"{"op":"ask"}"#.to_owned()),
+        2 => (number.clone(), small.clone()).prop_map(|(lr, layers)| {
+            let params = format!(r#"{{"lr":{lr},"layers":{layers},"act":"relu"}}"#);
+            format!(r#"{{"op":"add","params":{params}}}"#)
+        }),
         4 => (small.clone(), small.clone(), number.clone()).prop_map(|(id, step, value)| {
             format!(r#"{{"op":"report","id":{id},"step":{step},"value":{value}}}"#)
         }),

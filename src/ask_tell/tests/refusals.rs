@@ -25,7 +25,7 @@ fn what_is_no_request_is_refused_with_what_is_wrong() {
         ("\"ask\"", "request: found \"ask\", expected an object"),
         (
             "{}",
-            "op: found nothing, expected init, ask, report, tell or close",
+            "op: found nothing, expected init, ask, add, report, tell or close",
         ),
         (r#"{"op":3}"#, "op: found 3, "),
         (r#"{"op":-Infinity}"#, "op: found -Infinity, "),
@@ -37,6 +37,16 @@ fn what_is_no_request_is_refused_with_what_is_wrong() {
         ),
         (r#"{"op":"close","n":1}"#, "unknown field"),
         (r#"{"op":"ask"}"#, "op: found ask before init"),
+        (r#"{"op":"add","params":{}}"#, "op: found add before init"),
+        (
+            r#"{"op":"add"}"#,
+            "params: found nothing, expected an object with the value of each parameter",
+        ),
+        (r#"{"op":"add","params":[1]}"#, "params: found a list, "),
+        (
+            r#"{"op":"add","params":{"lr":NaN}}"#,
+            "add: found NaN, an infinity or half of a surrogate pair, expected none",
+        ),
         (
             r#"{"op":"report","id":0,"step":1,"value":1}"#,
             "op: found report before init",

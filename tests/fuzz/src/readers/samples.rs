@@ -312,6 +312,7 @@ pub fn sessions() -> Vec<Vec<u8>> {
              {{\"op\": \"report\", \"id\": 0, \"step\": 1, \"value\": 0.5}}\n\
              {{\"op\": \"tell\", \"id\": 0, \"state\": \"ok\", \"value\": NaN}}\n\
              {{\"op\": \"tell\", \"id\": 0, \"state\": \"pruned\", \"value\": null}}\n\
+             {{\"op\": \"add\", \"params\": {{\"lr\": 0.1, \"kind\": \"a\", \"n\": 3}}}}\n\
              {{\"op\": \"ask\"}}\n{{\"op\": \"close\"}}\n"
         )
     };
