@@ -57,7 +57,7 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install uninstall clean help \
         fetch libtorch libtorch-cuda model data detection-data \
-        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-cluster test-partition deny lint-scripts say-no-server \
+        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-python test-cluster test-partition deny lint-scripts say-no-server \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
 ##@ Build and run
@@ -119,7 +119,7 @@ test-all: export TUNE_OPTUNA_SECONDS := 600
 test-all: export TUNE_KILLS := 200
 test-all: export TUNE_FAULT_TRIALS := 5000
 test-all: TEST_ARGS := --include-ignored
-test-all: test ## The same with the slow tests: soak, all supported versions of Optuna
+test-all: test test-python ## The same with the slow tests: soak, all supported versions of Optuna
 
 # One of its checks is a test of the library that wants a GPU.
 test-gpu-standin: build standin ## Run tests/gpu.sh on a CUDA runtime without a GPU
@@ -129,6 +129,10 @@ test-gpu-standin: build standin ## Run tests/gpu.sh on a CUDA runtime without a 
 test-web: ## Look at pages of `tune report` in Chromium: console, requests, widths, keyboard, axe-core
 	$(CARGO) build --locked --package tune
 	tests/web.sh "$(CARGO_TARGET_DIR)/debug/tune" $(PICTURES)
+
+test-python: ## The Python package: its types, its sampler by Optuna's own tests, frames of pandas and polars
+	$(CARGO) build --locked --package tune
+	tests/python/packages/run.sh "$(CARGO_TARGET_DIR)/debug/tune"
 
 # As root. HyperQueue's environment lies where the jobs' user may read it.
 test-cluster: ## `tune submit` on a real Slurm cluster and HyperQueue (Debian: slurm-wlm munge postgresql)

@@ -3,8 +3,9 @@
 * :func:`trial`: in a script that ``tune`` runs as a trial (task kind ``command``): its parameters, where to report, when to stop.
 * :class:`Study`: ask and tell, for programs that train their trials themselves.
 * :func:`read`: the trials of a study as a pandas or polars frame.
+* :mod:`tune.optuna`: a sampler and a pruner for programs that are written for Optuna.
 
-Nothing here needs another package, but for the frames.
+Nothing here needs another package, but for the frames and for Optuna.
 """
 
 from ._program import Error
