@@ -1,8 +1,9 @@
-//! A study that Optuna made elsewhere, taken into the project: what it is worth for a task, and
+//! A study that Optuna or another program made elsewhere, taken into the project: what it is worth for a task, and
 //! its trials as the task's study holds them.
 //!
 //! ```text
 //! source      a copy of the file, taken without touching it (shell)
+//! foreign     the studies of other programs, as Optuna's (shell)
 //! faults      CUDA and memory errors in the trials' attributes
 //! worth       values: the best, the trivial answer, the noise, impossible ones
 //! importance  which parameters the values depend on
@@ -11,11 +12,12 @@
 //! verdict     all of it in one line
 //! ```
 //!
-//! Everything but `source` is pure.
+//! Everything but these two is pure.
 
 pub mod compare;
 pub mod faults;
 pub mod fit;
+pub mod foreign;
 mod sketch;
 pub mod source;
 #[cfg(test)]

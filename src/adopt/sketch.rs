@@ -7,14 +7,15 @@ use search::space::{Domain, Value};
 use search::study::{Direction, FrozenTrial, TrialState};
 
 /// `[task]` and `[objective]` where nothing is known of the program.
-pub fn sketched_program(direction: Direction) -> String {
+pub fn sketched_program(metric: &str, direction: Direction) -> String {
+    let metric = quoted(metric);
     format!(
         "[task]\nkind = \"command\"\n\
          run = [\"python\", \"train.py\"]     # parameters: $TUNE_PARAMS_FILE, or \"--lr={{lr}}\" here\n\
          # value = 'score=([0-9.]+)'       # where the value stands in the output, if nothing reports it\n\
          # files = [\"net.py\"]              # more that values depend on than the script itself\n\
          # baseline = 0.5                  # the value of the trivial answer\n\n\
-         [objective]\nmetric = \"value\"\ndirection = \"{direction}\"\n"
+         [objective]\nmetric = {metric}\ndirection = \"{direction}\"\n"
     )
 }
 
@@ -236,7 +237,7 @@ mod tests {
         ];
         let text = sketch(
             "my \"study\"",
-            &sketched_program(Direction::Maximize),
+            &sketched_program("value", Direction::Maximize),
             &trials,
         );
         let file = Path::new("/p/configs/t.toml");

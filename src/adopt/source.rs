@@ -28,8 +28,11 @@ use nix::fcntl::{FcntlArg, fcntl};
 use rusqlite::{Connection, OpenFlags};
 
 use files::{beside, bounded};
+use serde_json::Map;
+
+use super::foreign::{self, Foreign, Origin, WantedValue};
 use messages::exit::Failure;
-use store::{Store, StoreError, StoreErrorKind};
+use store::{NewStudy, Store, StoreError, StoreErrorKind};
 
 /// How often a copy is tried before it is given up.
 const TRIES: u32 = 200;
@@ -65,6 +68,8 @@ pub struct DatabaseCopy {
     pub path: PathBuf,
     /// What was seen of its program.
     pub signs: SignsOfUse,
+    /// Where it comes from.
+    pub origin: Origin,
     _dir: tempfile::TempDir,
 }
 
@@ -75,12 +80,17 @@ impl DatabaseCopy {
     }
 }
 
-/// Copies and opens a database; `own` is that of the project.
+/// Copies and opens a database; `own` is that of the project. Of what is no database of Optuna's, the copy is one that holds
+/// its trials, with the number for their value that is `wanted`.
 ///
 /// # Errors
-/// Bad input (2): nothing there, no database of Optuna 3.2 or newer, damaged, or `own`. No copy
-/// could be made (7).
-pub fn copy(file: &Path, own: &Path) -> Result<DatabaseCopy, Failure> {
+/// Bad input (2): nothing there, no database of Optuna 3.2 or newer, damaged, or `own`; a directory or table without the
+/// value. No copy could be made (7).
+pub fn copy(
+    file: &Path,
+    own: &Path,
+    wanted: Option<&WantedValue>,
+) -> Result<DatabaseCopy, Failure> {
     let shown = file.display();
     let path = std::fs::canonicalize(file).map_err(|e| {
         Failure::input(if e.kind() == io::ErrorKind::NotFound {
@@ -89,10 +99,21 @@ pub fn copy(file: &Path, own: &Path) -> Result<DatabaseCopy, Failure> {
             format!("{shown}: {e}")
         })
     })?;
-    is_candidate(file, &path, own)?;
+    let origin = Origin::of(&path);
     let dir = tempfile::tempdir()
         .map_err(|e| Failure::storage(format!("no temporary directory for a copy: {e}")))?;
     let target = dir.path().join("copy.db");
+    if origin != Origin::Optuna {
+        let study = foreign::read(origin, &path, file, wanted)?;
+        return Ok(DatabaseCopy {
+            store: as_database(&study, &target)?,
+            path,
+            signs: SignsOfUse::default(),
+            origin,
+            _dir: dir,
+        });
+    }
+    is_candidate(file, &path, own)?;
     if !snapshot(&path, &target)
         .map_err(|e| Failure::storage(format!("{shown}: cannot be copied ({e})")))?
     {
@@ -110,8 +131,22 @@ pub fn copy(file: &Path, own: &Path) -> Result<DatabaseCopy, Failure> {
         store,
         path,
         signs,
+        origin,
         _dir: dir,
     })
+}
+
+/// A database with a study that another program has kept in another way.
+fn as_database(study: &Foreign, target: &Path) -> Result<Store, Failure> {
+    let mut store = Store::open(target)?;
+    let new = NewStudy {
+        name: &study.name,
+        directions: &[study.direction],
+        user_attrs: &Map::new(),
+        identity: &Map::new(),
+    };
+    store.create_study(&new, &study.trials)?;
+    Ok(store)
 }
 
 /// What a look at the file tells, before it is copied.

@@ -28,7 +28,7 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 fn copied(path: &Path) -> DatabaseCopy {
-    copy(path, Path::new("/nowhere/tune.db")).unwrap()
+    copy(path, Path::new("/nowhere/tune.db"), None).unwrap()
 }
 
 fn trials(copied: &DatabaseCopy) -> u64 {
@@ -184,7 +184,7 @@ fn what_is_no_database_of_optuna_is_refused_with_one_line() {
     let refused = |name: &str, content: &[u8]| {
         let file = dir.path().join(name);
         std::fs::write(&file, content).unwrap();
-        let failure = copy(&file, &path).unwrap_err();
+        let failure = copy(&file, &path, None).unwrap_err();
         assert_eq!(failure.exit, Exit::BadInput, "{name}");
         let real = std::fs::canonicalize(dir.path()).unwrap();
         let place = [dir.path().join(name), real.join(name)].map(|p| p.display().to_string());
@@ -222,12 +222,12 @@ fn what_is_no_database_of_optuna_is_refused_with_one_line() {
     assert!(changed("other", other).contains("none of Optuna's"));
     drop(conn);
 
-    let own = copy(&path, &path).unwrap_err();
+    let own = copy(&path, &path, None).unwrap_err();
     assert!(own.message.contains("the project's own"), "{}", own.message);
-    let gone = copy(&dir.path().join("gone"), &path).unwrap_err();
+    let gone = copy(&dir.path().join("gone"), &path, None).unwrap_err();
     assert!(gone.message.ends_with("there is no such file"));
-    let folder = copy(dir.path(), &path).unwrap_err();
-    assert!(folder.message.contains("this is no file"));
+    let folder = copy(dir.path(), &path, None).unwrap_err();
+    assert!(folder.message.contains("has a params.json"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `tune adopt FILE --task TASK`: a study of Optuna's, taken into the project.
+//! `tune adopt FILE --task TASK`: a study of Optuna's or of another program, taken into the project.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use super::args::{key_value, set_overrides};
 use super::{Common, init_logging, run};
 use crate::query::{self, Adoption};
 use adopt::fit::{self, Arrival};
+use adopt::foreign::{Origin, WantedValue};
 use adopt::{DatabaseCopy, TaskRequirements};
 use config::Prepared;
 use config::places::Wanted;
@@ -22,12 +23,16 @@ use supervisor::{LockOwner, StudyLock, spool, task_attributes};
 /// `tune adopt`
 #[derive(Debug, Args)]
 pub struct AdoptArgs {
-    /// Optuna's SQLite database: a path or sqlite:///PATH; it is only read
+    /// Optuna's SQLite database (a path or sqlite:///PATH), Ray Tune's directory of an experiment, or a table of trials (CSV) such as W&B's;
+    /// it is only read
     #[arg(value_parser = source)]
     pub file: PathBuf,
     /// The task that goes on with it: a name in configs/ without .toml, or a path that ends in .toml
     #[arg(long, value_name = "TASK", required_unless_present = "sketch")]
     pub task: Option<String>,
+    /// Of a study that is not Optuna's: the number that is a trial's value [default: the task's metric]
+    #[arg(long, value_name = "NAME[:DIR]", value_parser = metric)]
+    pub metric: Option<AskedMetric>,
     /// Study in FILE [default: the only one]
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
@@ -60,7 +65,10 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         set: set_overrides(&args.set),
     };
     let mut spec = run::read(&project, task, overrides)?;
-    let copy = adopt::copy(&args.file, storage.file())?;
+    let objective = &spec.objective;
+    let of_task = (objective.metric.as_str(), objective.direction);
+    let value = wanted_value(args.metric.as_ref(), of_task);
+    let copy = adopt::copy(&args.file, storage.file(), Some(&value))?;
     let study = choose(&copy, &args.file, args.study.as_deref())?;
     spec.study = name(args, &study)?;
     must_be_comparable(&study, &spec)?;
@@ -156,9 +164,10 @@ impl SketchedStudy {
 pub(super) fn study_to_sketch(
     file: &Path,
     study: Option<&str>,
+    metric: Option<&WantedValue>,
     storage: &Place,
 ) -> Result<SketchedStudy, Failure> {
-    let copy = adopt::copy(file, storage.file())?;
+    let copy = adopt::copy(file, storage.file(), metric)?;
     let study = choose(&copy, file, study)?;
     if study.directions.len() > 1 {
         return Err(Failure::input(format!(
@@ -185,8 +194,11 @@ pub(super) fn study_to_sketch(
 
 /// Prints a task file for the study.
 fn sketch(args: &AdoptArgs, storage: &Place) -> Result<Exit, Failure> {
-    let study = study_to_sketch(&args.file, args.study.as_deref(), storage)?;
-    let program = adopt::sketched_program(study.direction);
+    let asked = args.metric.as_ref();
+    let metric = asked.map_or("value", |(name, _)| name);
+    let asked = asked.map(|asked| wanted_value(Some(asked), ("", Direction::Minimize)));
+    let study = study_to_sketch(&args.file, args.study.as_deref(), asked.as_ref(), storage)?;
+    let program = adopt::sketched_program(metric, study.direction);
     super::print_data(&adopt::sketch(&study.name, &program, &study.trials))
 }
 
@@ -273,7 +285,11 @@ fn told<'a>(
         task: spec.task.clone(),
         metric: &spec.objective.metric,
         direction: spec.objective.direction,
-        optuna: copy.store.optuna_version().map_err(|e| copy.failure(e))?,
+        origin: copy.origin,
+        optuna: match copy.origin {
+            Origin::Optuna => copy.store.optuna_version().map_err(|e| copy.failure(e))?,
+            Origin::Ray | Origin::Table => None,
+        },
         verdict: adopt::verdict::verdict(assessment),
         assessment,
         // A program that runs none of the study's trials does not matter.
@@ -348,6 +364,7 @@ fn attributes(
         "file": copy.path.display().to_string(),
         "study": study.name,
         "time": messages::clock::now().to_string(),
+        "origin": copy.origin.word(),
         "optuna": told.optuna,
     });
     if !replaced.is_empty() {
@@ -392,6 +409,34 @@ fn old_new(text: &str) -> Result<(String, String), String> {
             Ok((old.to_owned(), new.to_owned()))
         }
         Some(_) | None => Err("expected OLD=NEW, for example lr=optim.lr".to_owned()),
+    }
+}
+
+/// A metric's name, and its direction where that is said.
+type AskedMetric = (String, Option<Direction>);
+
+/// `NAME`, `NAME:min` or `NAME:max`.
+fn metric(text: &str) -> Result<AskedMetric, String> {
+    let (name, direction) = match text.rsplit_once(':') {
+        Some((name, "min" | "minimize")) => (name, Some(Direction::Minimize)),
+        Some((name, "max" | "maximize")) => (name, Some(Direction::Maximize)),
+        Some((_, _)) | None => (text, None),
+    };
+    match name.is_empty() {
+        true => Err("expected NAME, NAME:min or NAME:max".to_owned()),
+        false => Ok((name.to_owned(), direction)),
+    }
+}
+
+/// What was asked for, or the task's.
+fn wanted_value(asked: Option<&AskedMetric>, otherwise: (&str, Direction)) -> WantedValue {
+    let (metric, direction) = match asked {
+        Some((name, direction)) => (name.as_str(), direction.unwrap_or(otherwise.1)),
+        None => otherwise,
+    };
+    WantedValue {
+        metric: metric.to_owned(),
+        direction,
     }
 }
 

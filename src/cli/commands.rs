@@ -152,11 +152,11 @@ pub enum Command {
         after_help = "Examples:\n  tune config show criteria\n  tune config show criteria --set train.epochs=5 --json\n  tune config schema -o configs/tune.schema.json      # where `#:schema ./tune.schema.json` looks for it"
     )]
     Config(ConfigArgs),
-    /// Take in a study that Optuna made elsewhere, and say what it is worth
+    /// Take in a study that Optuna, Ray Tune or W&B made elsewhere, and say what it is worth
     #[command(
-        after_help = "Examples:\n  tune adopt old.db --task mine --dry-run\n  tune adopt old.db --task mine --rename lr=optim.lr\n  tune adopt old.db --sketch > mine.toml"
+        after_help = "Examples:\n  tune adopt old.db --task mine --dry-run\n  tune adopt old.db --task mine --rename lr=optim.lr\n  tune adopt old.db --sketch > mine.toml\n  tune adopt ray_results/exp --task mine --metric loss:min"
     )]
-    Adopt(AdoptArgs),
+    Adopt(Box<AdoptArgs>),
     /// Fetch a model from the hub into the local cache
     #[command(
         after_help = "Examples:\n  tune fetch roberta-base\n  tune fetch microsoft/deberta-v3-base --to /data/models"

@@ -24,6 +24,11 @@ pub fn stored(text: &str) -> Option<Timestamp> {
     Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
 }
 
+/// A time as [`stored`] reads it, with microseconds: as SQLAlchemy writes it.
+pub fn to_store(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M:%S%.6f").to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -8,7 +8,6 @@ use serde_json::{Map, Value as Json};
 
 use super::attempts::interrupt;
 use super::file::FileId;
-use super::open::stamp;
 use super::rows::{
     OF_STUDIES, SYSTEM, USER, check_values, new_trial, next_number, put_attributes, put_params,
     put_reports, put_values,
@@ -16,6 +15,7 @@ use super::rows::{
 use super::sql::{Connection, Purpose as For};
 use super::studies::{named, objectives};
 use super::{HeldBy, Store, StoreError, StoreErrorKind as Kind, TrialSummary, Write, Written};
+use messages::clock::to_store as stamp;
 use search::space::{Domain, Params};
 use search::study::{AttemptId, Purpose, TrialState};
 

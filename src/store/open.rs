@@ -23,6 +23,7 @@ use super::sql::{Connection, Purpose};
 use super::sql::{Server, address::Address};
 use super::{Place, StoreError, StoreErrorKind as Kind};
 use files::{beside, directory, plain};
+use messages::clock::to_store as stamp;
 
 /// How long a statement waits for another program's lock, unless it is told otherwise.
 pub const LOCK_PATIENCE: Duration = Duration::from_millis(500);
@@ -374,13 +375,6 @@ fn open_file(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Connection, Kin
     let conn = rusqlite::Connection::open_with_flags(path, flags)?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(Connection::Sqlite(conn))
-}
-
-/// A time as Optuna 5 stores it: naive UTC with microseconds.
-pub(super) fn stamp(time: jiff::Timestamp) -> String {
-    time.to_zoned(jiff::tz::TimeZone::UTC)
-        .strftime("%Y-%m-%d %H:%M:%S%.6f")
-        .to_string()
 }
 
 /// Keeps a copy of a log of which SQLite will drop something.

@@ -270,3 +270,93 @@ fn a_name_that_is_taken_or_held_is_refused() {
     project.expect(0, &[&args[..], &["--as", "again"]].concat());
     assert_eq!(project.trials("again").len(), 12);
 }
+
+#[test]
+fn an_experiment_of_ray_tune_is_adopted_and_continued() {
+    let project = Project::synthetic();
+    let experiment = Path::new(crate::ROOT).join("tests/data/ray-experiment");
+    let before = contents(&experiment.join("f_221fb_00000"));
+    let file = text(&experiment);
+    // Without a task, nothing says which number is meant.
+    let (_, error) = project.expect(2, &["adopt", file, "--sketch"]);
+    assert!(error.contains("there are acc, loss"), "{error}");
+    let (sketch, _) = project.expect(0, &["adopt", file, "--sketch", "--metric", "acc:max"]);
+    for part in [
+        "metric = \"acc\"",
+        "direction = \"maximize\"",
+        "\"name\" = { choices = [\"adam\", \"sgd\"] }",
+        "\"optim.lr\" = { low = 0.00014612884744536622, high = 0.0846965211712539, log = true }",
+    ] {
+        assert!(sketch.contains(part), "{part}: {sketch}");
+    }
+    let names = [
+        "--rename",
+        "name=optim.name",
+        "--rename",
+        "layers=model.layers",
+    ];
+    let adopt = [
+        &["adopt", file, "--task", "synthetic", "--as", "ray"],
+        &names[..],
+    ]
+    .concat();
+    let (report, _) = project.expect(0, &adopt);
+    for part in [
+        "4 (3 complete, 1 failed)",
+        "made with Ray Tune",
+        "cuda_sticky (cudaErrorAssert) of 1 trial, first in trial 3",
+    ] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    let trials = project.trials("ray");
+    let values: Vec<&Json> = trials.iter().map(|t| &t["value"]).collect();
+    let (first, stopped) = (json!(0.12509709877669115), json!(0.6002402803693939));
+    assert_eq!(values[..2], [&first, &stopped]);
+    assert_eq!(values[3], &Json::Null);
+    let steps = |trial: &Json| trial["intermediate"].as_object().unwrap().len();
+    assert_eq!((steps(&trials[0]), steps(&trials[1])), (8, 2));
+    assert_eq!(trials[0]["params"]["optim.name"], "adam");
+    assert_eq!(trials[0]["attrs"]["metric.acc"], 0.5);
+    assert_eq!(contents(&experiment.join("f_221fb_00000")), before);
+    project.expect(0, &["synthetic", "--study", "ray", "--trials", "6"]);
+    assert_eq!(project.trials("ray").len(), 7);
+}
+
+#[test]
+fn a_table_of_trials_is_adopted_by_the_columns_that_the_task_knows() {
+    let project = Project::synthetic();
+    let file = project.path().join("runs.csv");
+    std::fs::write(
+        &file,
+        "\"Name\",\"State\",\"Created\",\"Runtime\",\"optim.lr\",\"notes\",\"loss\",\"val/loss\"\n\
+         \"b\",\"crashed\",\"2026-11-01T10:10:00.000Z\",\"20\",\"0.05\",\"x\",\"\",\"\"\n\
+         \"a\",\"finished\",\"2026-11-01T10:00:00.000Z\",\"100\",\"0.002\",\"y\",\"0.5\",\"0.6\"\n",
+    )
+    .unwrap();
+    let adopt = |more: &[&str], exit: i32| {
+        let args = [&["adopt", text(&file), "--task", "synthetic"], more].concat();
+        project.expect(exit, &args)
+    };
+    let (_, error) = adopt(&["--metric", "f1"], 2);
+    assert!(error.contains("no trial has reported \"f1\""), "{error}");
+    let (_, error) = adopt(&["--metric", "loss:max"], 8);
+    assert!(error.contains("objective.direction"), "{error}");
+    let (answer, _) = adopt(&["--metric", "val.loss", "--json"], 0);
+    assert_eq!(json(&answer)["origin"], "table");
+    let trials = project.trials("runs");
+    assert_eq!(
+        (&trials[0]["state"], &trials[0]["value"]),
+        (&json!("COMPLETE"), &json!(0.6))
+    );
+    assert_eq!(trials[0]["params"]["optim.lr"], 0.002);
+    assert_eq!(
+        trials[0]["datetime_complete"],
+        "2026-11-01T10:01:40.000000Z"
+    );
+    assert_eq!(trials[1]["state"], "FAIL");
+    for bad in ["", "lr,loss\n"] {
+        std::fs::write(&file, bad).unwrap();
+        let (_, error) = adopt(&["--as", "other"], 2);
+        assert!(error.contains("the table has no row"), "{error}");
+    }
+}

@@ -427,7 +427,7 @@ fn decide(
 fn adopted(task: &Task, study: &store::StudySummary, trials: &[FrozenTrial]) {
     let mut trials = trials.to_vec();
     adopt::name_nulls(&mut trials);
-    let program = adopt::sketched_program(study.direction());
+    let program = adopt::sketched_program("value", study.direction());
     adopt::sketch(&study.name, &program, &trials);
     let asked = TaskRequirements::new(&task.spec, &task.prepared).unwrap();
     let assessment = adopt::assess(&trials, &asked);

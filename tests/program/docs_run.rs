@@ -254,6 +254,20 @@ impl Reader {
                 let bad = "{\"optim.lr\": 0.02, \"model.width\": 128}\n{\"optim.lr\": 3}\n";
                 std::fs::write(here.join("points.jsonl"), bad).unwrap();
             }
+            "coming-from-ray.md" | "coming-from-hyperopt.md" => {
+                edit("configs/mine.toml", "\"val_f1\"", "\"loss\"");
+                edit("configs/mine.toml", "maximize", "minimize");
+                let results = self.home().join("ray_results");
+                std::fs::create_dir(&results).unwrap();
+                let experiment = Path::new(crate::ROOT).join("tests/data/ray-experiment");
+                symlink(experiment, results.join("exp")).unwrap();
+                std::fs::write(here.join("trials.csv"), "lr,loss\n0.01,0.5\n0.02,0.4\n").unwrap();
+            }
+            "coming-from-wandb.md" | "coming-from-nni.md" => {
+                let runs = "Name,State,lr,val_f1\na,finished,0.01,0.5\nb,crashed,0.02,\n";
+                std::fs::write(here.join("runs.csv"), runs).unwrap();
+                std::fs::write(here.join("trials.csv"), "lr,reward\n0.01,0.5\n").unwrap();
+            }
             "command.md" => {
                 self.sh("tune mine --trials 3", &here);
                 edit("train.py", "0.71", "0.72");

@@ -440,8 +440,12 @@ fn from_optuna(
     cwd: &Path,
     file: &Path,
 ) -> Result<Planned, Failure> {
-    let study =
-        super::adopt::study_to_sketch(file, None, &run::storage(project, &Common::default())?)?;
+    let study = super::adopt::study_to_sketch(
+        file,
+        None,
+        None,
+        &run::storage(project, &Common::default())?,
+    )?;
     let name = name(args, &study.name)?;
     let task = new_file(args, project, cwd, &name)?;
     let mut beside = None;

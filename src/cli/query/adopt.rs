@@ -8,6 +8,7 @@ use super::format::{self, printable};
 use adopt::compare::{ParameterComparison, Relation};
 use adopt::faults::{Faults, Streak};
 use adopt::fit::Obstacle;
+use adopt::foreign::Origin;
 use adopt::{Assessment, SignsOfUse, Verdict};
 use fault::FaultKind;
 use report::format::{plural, value};
@@ -38,6 +39,8 @@ pub struct Adoption<'a> {
     pub direction: Direction,
     /// Optuna's version, as the file has it.
     pub optuna: Option<String>,
+    /// Where the study comes from.
+    pub origin: Origin,
     /// What was found.
     pub assessment: &'a Assessment,
     /// The conclusion.
@@ -76,7 +79,8 @@ impl Adoption<'_> {
         let a = self.assessment;
         let optuna = match &self.optuna {
             Some(version) => format!(", made with Optuna {}", printable(version)),
-            None => String::new(),
+            None if self.origin == Origin::Optuna => String::new(),
+            None => format!(", {}", self.origin.text()),
         };
         let mut facts: Vec<(&str, String)> = vec![(
             "study",
@@ -117,7 +121,7 @@ impl Adoption<'_> {
         };
         json!({
             "file": self.file, "study": self.study, "name": self.name, "task": self.task,
-            "direction": self.direction, "metric": self.metric, "optuna": self.optuna,
+            "direction": self.direction, "metric": self.metric, "origin": self.origin.word(), "optuna": self.optuna,
             "trials": a.states, "counted": a.counted,
             "running": {"trials": a.running, "alive": self.alive},
             "enqueued": a.enqueued, "rejected": a.rejected,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 pub(super) use messages::clock::stored as timestamp;
+pub use messages::clock::to_store as stored;
 use messages::printable as harmless;
 use report::format;
 use search::space::Value;
@@ -80,13 +81,6 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
                 + "..."
         }
     }
-}
-
-/// A time as the database has it.
-pub fn stored(time: jiff::Timestamp) -> String {
-    time.to_zoned(jiff::tz::TimeZone::UTC)
-        .strftime("%Y-%m-%d %H:%M:%S%.6f")
-        .to_string()
 }
 
 /// Seconds, for people.

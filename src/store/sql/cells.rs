@@ -11,7 +11,7 @@ use postgres::types::private::BytesMut;
 use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use rusqlite::types::Value;
 
-use super::super::open::stamp;
+use messages::clock::to_store as stamp;
 
 type Failed = Box<dyn Error + Sync + Send>;
 

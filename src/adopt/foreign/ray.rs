@@ -1,0 +1,169 @@
+//! Ray Tune's directory of an experiment: a directory a trial, with its parameters (`params.json`), what it reported, a line of
+//! JSON each time (`result.json`), and what it died of (`error.txt`). Pickles beside them are not read.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde_json::Value as Json;
+
+use super::{Record, State, flattened};
+use files::bounded;
+use search::space::Value;
+
+/// Longest file that is read, in bytes.
+const LONGEST: u64 = 256 << 20;
+
+/// So much is kept of the end of an error, in bytes.
+const ERROR: usize = 4000;
+
+/// Numbers that Ray adds to each report.
+const OF_RAY: [&str; 8] = [
+    "timestamp",
+    "training_iteration",
+    "time_this_iter_s",
+    "time_total_s",
+    "pid",
+    "time_since_restore",
+    "iterations_since_restore",
+    "timesteps_total",
+];
+
+/// Reads all trials, in the order of their directories' names, which Ray numbers.
+pub(super) fn read(dir: &Path) -> Result<Vec<Record>, String> {
+    let unreadable = |e: io::Error| format!("cannot be read ({e})");
+    let mut homes: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(unreadable)? {
+        let home = entry.map_err(unreadable)?.path();
+        if home.join("params.json").is_file() {
+            homes.push(home);
+        }
+    }
+    if homes.is_empty() {
+        return Err(
+            "no directory in it has a params.json; expected the directory of an experiment of Ray Tune's, in which each \
+             trial has one"
+                .to_owned(),
+        );
+    }
+    homes.sort();
+    homes.iter().map(|home| trial(home)).collect()
+}
+
+fn trial(home: &Path) -> Result<Record, String> {
+    let name = home
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let text = |file: &str| match bounded::read_to_string(&home.join(file), LONGEST) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read.map_err(|e| format!("{name}/{file}: cannot be read ({e})")),
+    };
+    let params = parsed(&text("params.json")?).map_err(|e| format!("{name}/params.json: {e}"))?;
+    let value = |(name, json): (String, Json)| Some((name, Value::from_json(&json)?));
+    let mut record = Record {
+        params: flattened(&params).into_iter().filter_map(value).collect(),
+        ..Record::default()
+    };
+    record.params.retain(|_, value| *value != Value::Null);
+    let results = text("result.json")?;
+    let mut done = false;
+    let lines = results.lines().filter(|line| !line.trim().is_empty());
+    let lines: Vec<&str> = lines.collect();
+    for (at, line) in (1..).zip(&lines) {
+        let report = match parsed(line) {
+            Ok(report) => flattened(&report),
+            // A program that was killed leaves half a line.
+            Err(_) if at == lines.len() => break,
+            Err(e) => return Err(format!("{name}/result.json: line {at}: {e}")),
+        };
+        done = report.get("done").and_then(Json::as_bool).unwrap_or(false);
+        take(&mut record, &report);
+    }
+    let error = text("error.txt")?;
+    let from = error.len().saturating_sub(ERROR);
+    let from = (from..=error.len()).find(|at| error.is_char_boundary(*at));
+    record.error = from
+        .map(|from| error[from..].trim().to_owned())
+        .filter(|e| !e.is_empty());
+    record.state = match (done, record.error.is_some()) {
+        (true, _) => State::Ended,
+        (false, true) => State::Failed,
+        (false, false) => State::Open,
+    };
+    if done {
+        // It was tried again, and came to its end.
+        record.error = None;
+    }
+    record.name = name;
+    Ok(record)
+}
+
+/// Takes over what was reported once.
+fn take(record: &mut Record, report: &BTreeMap<String, Json>) {
+    let number = |name: &str| report.get(name).and_then(messages::number_from_json);
+    let time = |seconds: f64| Timestamp::from_microsecond((seconds * 1e6) as i64).ok();
+    if let Some(now) = number("timestamp") {
+        record.end = time(now);
+        let since = number("time_total_s").unwrap_or(0.0);
+        record.start = record.start.or_else(|| time(now - since));
+    }
+    let step = number("training_iteration").unwrap_or(0.0) as i64;
+    for (name, json) in report {
+        let own = OF_RAY.contains(&name.as_str()) || name.starts_with("config.");
+        if let Some(x) = messages::number_from_json(json).filter(|_| !own) {
+            let curve = record.metrics.entry(name.clone()).or_default();
+            curve.insert(step, x);
+        }
+    }
+}
+
+/// JSON as Python writes it: with words for the numbers that JSON has none for.
+fn parsed(line: &str) -> Result<Json, String> {
+    let strict = serde_json::from_str(line);
+    strict
+        .or_else(|_| serde_json::from_str(&with_texts(line)))
+        .map_err(|e| e.to_string())
+}
+
+/// `NaN`, `Infinity` and `-Infinity` outside of texts become texts.
+fn with_texts(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let (mut quoted, mut escaped) = (false, false);
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        let word = ["NaN", "Infinity", "-Infinity"]
+            .into_iter()
+            .find(|w| rest.starts_with(w));
+        if let Some(word) = word.filter(|_| !quoted) {
+            out.extend(["\"", word, "\""]);
+            rest = &rest[word.len()..];
+            continue;
+        }
+        if c == '"' && !escaped {
+            quoted = !quoted;
+        }
+        escaped = quoted && c == '\\' && !escaped;
+        out.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_s_words_for_numbers_are_read() {
+        let json = parsed(r#"{"a": NaN, "b": -Infinity, "c": "NaN \" Infinity", "d": [Infinity]}"#);
+        let json = json.unwrap();
+        assert_eq!(json["a"], "NaN");
+        assert_eq!(json["b"], "-Infinity");
+        assert_eq!(json["c"], "NaN \" Infinity");
+        assert_eq!(json["d"][0], "Infinity");
+        assert!(parsed("{\"a\": nan}").is_err());
+    }
+}
