@@ -55,7 +55,7 @@ DATA_DIR := $(PREFIX)/share/tune
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
-        install uninstall clean help \
+        install image uninstall clean help \
         fetch libtorch libtorch-cuda model data detection-data \
         this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-python test-cluster test-partition deny lint-scripts say-no-server \
         tune-criteria tune-criteria-max tune-criteria-supermax
@@ -86,6 +86,10 @@ install: build ## Install to PREFIX (default ~/.local); runs from any directory
 	@[[ "$(DATA_DIR)" -ef "$(HOME)/.local/share/tune" ]] || \
 	    echo "the shipped tasks are in $(DATA_DIR)/configs; to use them, copy configs to a directory of your own and run tune there"
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "note: $(PREFIX)/bin is not on your PATH" ;; esac
+
+image: ## Build a container image by podman or docker (docs/containers.md)
+	@builder="$$(command -v podman || command -v docker)" || { echo "neither podman nor docker is there to build an image" >&2; exit 1; }; \
+	"$$builder" build -f docs/examples/container/Containerfile -t tune $(ARGS) .
 
 uninstall: ## Remove the installed binary; configuration, studies and caches stay
 	rm -f "$(DESTDIR)$(PREFIX)/bin/tune" "$(DESTDIR)$(PREFIX)/lib/tune/$(LIBRARY)"
