@@ -120,12 +120,16 @@ fn take(record: &mut Record, report: &BTreeMap<String, Json>) {
     }
 }
 
-/// JSON as Python writes it: with words for the numbers that JSON has none for.
+/// An object of JSON as Python writes it: with words for the numbers that JSON has none for.
 fn parsed(line: &str) -> Result<Json, String> {
     let strict = serde_json::from_str(line);
-    strict
+    let json: Json = strict
         .or_else(|_| serde_json::from_str(&with_texts(line)))
-        .map_err(|e| e.to_string())
+        .map_err(|e| e.to_string())?;
+    match json.is_object() {
+        true => Ok(json),
+        false => Err("expected names with values in braces".to_owned()),
+    }
 }
 
 /// `NaN`, `Infinity` and `-Infinity` outside of texts become texts.
@@ -165,5 +169,6 @@ mod tests {
         assert_eq!(json["c"], "NaN \" Infinity");
         assert_eq!(json["d"][0], "Infinity");
         assert!(parsed("{\"a\": nan}").is_err());
+        assert!(parsed("[1]").unwrap_err().contains("in braces"));
     }
 }

@@ -40,7 +40,9 @@ const OF_WANDB: [&str; 18] = [
 /// Reads all trials, the earliest first.
 pub(super) fn read(file: &Path) -> Result<Vec<Record>, String> {
     let bytes = bounded::read(file, LONGEST).map_err(|e| format!("cannot be read ({e})"))?;
-    let mut table = csv::Reader::from_reader(bytes.as_slice());
+    // Spreadsheets begin with a mark of the byte order.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let mut table = csv::Reader::from_reader(bytes);
     let header = table.headers().map_err(|e| e.to_string())?.clone();
     let column = |name: &str| header.iter().position(|h| h == name);
     let [name, state, created, runtime] = ["Name", "State", "Created", "Runtime"].map(column);
@@ -121,7 +123,7 @@ mod tests {
     #[test]
     fn w_and_b_s_columns_are_taken_and_parameters_called_like_them_are_parameters() {
         let runs = read_text(
-            "Name,State,Created,Runtime,name,lr,_step\n\
+            "\u{feff}Name,State,Created,Runtime,name,lr,_step\n\
              b,crashed,2026-11-01T10:10:00.000Z,20,sgd,,1\n\
              a,finished,2026-11-01T10:00:00.000Z,100,adam,0.5,9\n",
         );
