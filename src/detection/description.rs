@@ -27,6 +27,21 @@ pub enum Backbone {
 }
 
 impl Backbone {
+    /// By its name in configurations.
+    pub fn of(word: &str) -> Option<Backbone> {
+        let all = [Backbone::ResNet18, Backbone::ResNet34, Backbone::ResNet50];
+        all.into_iter().find(|backbone| backbone.word() == word)
+    }
+
+    /// Its name in configurations.
+    pub fn word(self) -> &'static str {
+        match self {
+            Backbone::ResNet18 => "resnet18",
+            Backbone::ResNet34 => "resnet34",
+            Backbone::ResNet50 => "resnet50",
+        }
+    }
+
     /// Blocks of each stage.
     pub fn blocks(self) -> [usize; 4] {
         match self {
@@ -74,30 +89,58 @@ impl Network {
         [1, 2, 4, 8].map(|factor| factor * first)
     }
 
-    /// Numbers that are trained: of convolutions, and two for each channel of a batch norm.
-    pub fn parameters(&self) -> usize {
+    /// The encoder's convolutions, each with its batch norm, under torchvision's names.
+    pub fn convolutions(&self) -> Vec<Convolution> {
         let (expansion, widths) = (self.backbone.expansion(), self.widths());
-        let conv = |input: usize, out: usize, kernel: usize| out * (input * kernel * kernel + 2);
+        let conv = |name: String, norm: String, sizes| Convolution { name, norm, sizes };
         let mut input = widths[0];
-        let mut sum = conv(3, input, 7);
+        let mut all = vec![conv("conv1".into(), "bn1".into(), [3, input, 7])];
         for (stage, (width, blocks)) in widths.into_iter().zip(self.backbone.blocks()).enumerate() {
             let out = width * expansion;
             for block in 0..blocks {
-                sum += match expansion {
-                    1 => conv(input, width, 3) + conv(width, width, 3),
-                    _ => conv(input, width, 1) + conv(width, width, 3) + conv(width, out, 1),
+                let within = match expansion {
+                    1 => vec![[input, width, 3], [width, width, 3]],
+                    _ => vec![[input, width, 1], [width, width, 3], [width, out, 1]],
                 };
+                let name = format!("layer{}.{block}", stage + 1);
+                for (at, sizes) in (1..).zip(within) {
+                    all.push(conv(
+                        format!("{name}.conv{at}"),
+                        format!("{name}.bn{at}"),
+                        sizes,
+                    ));
+                }
                 if input != out || (stage > 0 && block == 0) {
-                    sum += conv(input, out, 1);
+                    let [name, norm] = [0, 1].map(|part| format!("{name}.downsample.{part}"));
+                    all.push(conv(name, norm, [input, out, 1]));
                 }
                 input = out;
             }
         }
+        all
+    }
+
+    /// Numbers that are trained: of convolutions, and two for each channel of a batch norm.
+    pub fn parameters(&self) -> usize {
+        let conv = |[input, out, kernel]: [usize; 3]| out * (input * kernel * kernel + 2);
+        let encoder: usize = self.convolutions().iter().map(|c| conv(c.sizes)).sum();
+        let (expansion, widths) = (self.backbone.expansion(), self.widths());
         let (fpn, inner) = (self.fpn_width, self.fpn_width / 4);
         let lateral: usize = widths.iter().map(|width| width * expansion * fpn).sum();
-        let head = conv(fpn, inner, 3) + conv(inner, inner, 2) + 4 * inner + 1;
-        sum + lateral + 4 * 9 * fpn * inner + 2 * head
+        let head = conv([fpn, inner, 3]) + conv([inner, inner, 2]) + 4 * inner + 1;
+        encoder + lateral + 4 * 9 * fpn * inner + 2 * head
     }
+}
+
+/// A convolution of the encoder, with the batch norm behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Convolution {
+    /// Its name.
+    pub name: String,
+    /// The batch norm's.
+    pub norm: String,
+    /// Channels before it and behind it, and the kernel's side.
+    pub sizes: [usize; 3],
 }
 
 /// Everything that predictions need beside the weights.

@@ -8,13 +8,14 @@ use serde_json::{Map, Value as Json};
 use crate::description::{Backbone, Network, export};
 use crate::page::Pages;
 use crate::read::{Columns, read};
+use crate::start;
 use config::kinds::detection::KIND;
 use config::{Baseline, Prepared, Problems, StudySpec, TaskKind};
 use device::Device;
 use memory::Floor;
 use search::space::{Params, Value};
 use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
-use training::division::{self, rows_differ};
+use training::division::{self, differs, rows_differ};
 use training::split::{Split, ties};
 
 /// The kind.
@@ -41,7 +42,13 @@ impl Preparation for TextDetection {
     }
 
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
-        let (pages, split) = load(spec)?;
+        let ((pages, split), start) = match (load(spec), start::fingerprint(spec)) {
+            (Ok(loaded), Ok(start)) => (loaded, start),
+            (loaded, start) => {
+                let of = |problems: Option<Problems>| problems.into_iter().flat_map(|p| p.0);
+                return Err(Problems(of(loaded.err()).chain(of(start.err())).collect()));
+            }
+        };
         let fingerprint = pages.examine()?;
         let metric = spec.objective.metric.as_str();
         // Who finds nothing has none of them; nothing is known of the loss.
@@ -57,6 +64,7 @@ impl Preparation for TextDetection {
         let ignored = truths().filter(|truth| truth.ignored).count();
         let fact = format!("{} texts, {ignored} of them ignored", truths().count());
         prepared.facts.push(("data".into(), fact));
+        prepared.fingerprints.extend(start);
         Ok(prepared)
     }
 
@@ -67,9 +75,14 @@ impl Preparation for TextDetection {
         _config: &Params,
     ) -> Result<(), Problems> {
         let (pages, split) = load(spec)?;
-        match rows_differ(spec, identity, (&pages.examine()?, &split)) {
-            Some(problem) => Err(Problems(vec![problem])),
-            None => Ok(()),
+        let rows = rows_differ(spec, identity, (&pages.examine()?, &split));
+        let weights = start::fingerprint(spec)?.and_then(|(key, now)| {
+            let file = spec.fixed.get(&key)?.as_str()?;
+            differs(identity, (Path::new(file), &key), "the weights have", &now)
+        });
+        match rows.into_iter().chain(weights).collect::<Vec<_>>() {
+            none if none.is_empty() => Ok(()),
+            problems => Err(Problems(problems)),
         }
     }
 
@@ -101,14 +114,8 @@ struct DetectionFloor;
 impl Floor for DetectionFloor {
     fn floor(&self, config: &Params) -> Option<u64> {
         let size = |key: &str| usize::try_from(config.get(key)?.as_i64()?).ok();
-        let backbone = match config.get("model.backbone")?.as_str()? {
-            "resnet18" => Backbone::ResNet18,
-            "resnet34" => Backbone::ResNet34,
-            "resnet50" => Backbone::ResNet50,
-            _ => return None,
-        };
         let network = Network {
-            backbone,
+            backbone: Backbone::of(config.get("model.backbone")?.as_str()?)?,
             width: config.get("model.width")?.as_f64()?,
             fpn_width: size("model.fpn_width")?.next_multiple_of(4),
         };

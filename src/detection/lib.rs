@@ -11,6 +11,7 @@ pub mod picture;
 pub mod polygon;
 pub mod post;
 pub mod read;
+pub mod start;
 pub mod view;
 
 pub use kind::{TextDetection, load};

@@ -23,12 +23,10 @@ pub mod testing;
 pub mod tokenizer;
 pub mod tokens;
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
-use sha2::Digest;
 
 use checkpoint::Checkpoint;
 use config::kinds::text_classification;
@@ -107,19 +105,5 @@ impl Preparation for TextClassification {
 
     fn floor(&self, spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
         floor::floor(spec, device)
-    }
-}
-
-/// A hash of everything that is written to it.
-struct Hasher<D>(D);
-
-impl<D: Digest> io::Write for Hasher<D> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! What every trained kind shares, without libtorch: rows of a file and their division into parts and folds, the order of
-//! batches, learning-rate schedules, scores with their trivial answers, and directories of exported models.
+//! batches, learning-rate schedules, scores with their trivial answers, tensors in files, and directories
+//! of exported models.
 
 pub mod baseline;
 pub mod batches;
@@ -13,9 +14,14 @@ pub mod schedule;
 pub mod scores;
 pub mod split;
 pub mod table;
+pub mod tensors;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod testing;
+
+use std::io;
+
+use sha2::Digest;
 
 pub use origin::Origin;
 pub use split::{Part, Split, split};
@@ -27,4 +33,19 @@ pub fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// A hash of everything that is written to it.
+#[derive(Debug)]
+pub struct Hasher<D>(pub D);
+
+impl<D: Digest> io::Write for Hasher<D> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

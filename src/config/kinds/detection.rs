@@ -22,7 +22,7 @@ pub const POST: [&str; 4] = [
 ];
 
 /// Every key of the kind.
-pub const KEYS: &[Key] = &joined::<_, 46>(&[&OWN, &SPLIT, &LOOP]);
+pub const KEYS: &[Key] = &joined::<_, 47>(&[&OWN, &SPLIT, &LOOP]);
 
 const LOOP: [Key; 15] = training_loop(LoopPresets {
     epochs: 40,
@@ -37,7 +37,7 @@ const SHARE: KeyType = KeyType::Grid {
 };
 
 /// Those that no other kind has.
-const OWN: [Key; 24] = [
+const OWN: [Key; 25] = [
     data("data.path", KeyType::Path, Preset::Required)
         .help("the pages: a .jsonl file, a directory in the manner of ICDAR 2015, or a .json file in the manner of COCO-Text or MMOCR"),
     data(SHAPE, KeyType::Choice(&["quad", "polygon"]), Preset::Text("quad"))
@@ -48,6 +48,8 @@ const OWN: [Key; 24] = [
         .help("the residual network that encodes the picture"),
     training("model.width", float(0.03, 4.0), Preset::Float(1.0))
         .help("how wide it is; 1: 64 channels in the first stage, 512 in the last (2048 with resnet50)"),
+    data("model.weights", KeyType::Path, Preset::Optional)
+        .help("weights that the residual network begins with: a file under torchvision's names, .safetensors or what torch.save writes"),
     training("model.fpn_width", int(4, 2048), Preset::Int(256))
         .help("channels of the feature pyramid, rounded up to a multiple of 4"),
     training("labels.shrink_ratio", float(0.05, 0.95), Preset::Float(0.4))

@@ -15,13 +15,13 @@ use sha2::{Digest, Sha256};
 
 pub use config::{Activation, Architecture, Convolution, Disentangled, EncoderConfig, Relative};
 pub use locate::{ModelPlaces, cache_directories, cache_folder, locate};
-pub use names::{Tensor, needed, optional, projections};
-pub use weights::{FloatType, Reader, TensorValues, WEIGHTS_FILES, Weights};
+pub use names::{needed, optional, projections};
+pub use weights::{WEIGHTS_FILES, Weights};
 
-use crate::Hasher;
 use crate::tokenizer::TokenizerFiles;
 use ::config::{Problem, Problems};
 use files::bounded;
+use training::Hasher;
 use training::hex;
 
 /// A checkpoint whose files were found and checked.

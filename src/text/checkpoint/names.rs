@@ -1,15 +1,7 @@
 //! The tensors that an encoder needs, and how checkpoints spell their names.
 
 use super::config::{Architecture, EncoderConfig};
-
-/// A tensor that the model needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tensor {
-    /// Name without prefix, with `LayerNorm.weight` and `LayerNorm.bias`.
-    pub name: String,
-    /// Shape.
-    pub shape: Vec<usize>,
-}
+use training::tensors::Tensor;
 
 /// What checkpoints of a model with a head put before the encoder's names.
 const PREFIXES: [&str; 5] = ["", "bert.", "roberta.", "electra.", "deberta."];

@@ -8,8 +8,9 @@ use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensors, serialize_to_file};
 
 use super::{HeadForm, prefix};
-use crate::checkpoint::{Checkpoint, FloatType, needed, optional};
+use crate::checkpoint::{Checkpoint, needed, optional};
 use crate::head::{HeadConfig, Pooling, QUERY};
+use training::tensors::{FloatType, TensorValues};
 
 /// A tensor to be written.
 #[derive(Debug, Clone, PartialEq)]
@@ -154,7 +155,7 @@ fn stored(name: String, view: &TensorView<'_>) -> StoredTensor {
     }
 }
 
-fn frozen(name: String, raw: crate::checkpoint::TensorValues) -> StoredTensor {
+fn frozen(name: String, raw: TensorValues) -> StoredTensor {
     StoredTensor {
         name,
         dtype: match raw.precision {

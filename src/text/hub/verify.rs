@@ -8,7 +8,7 @@ use std::path::Path;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use crate::Hasher;
+use training::Hasher;
 use training::hex;
 
 /// What a file was compared with.

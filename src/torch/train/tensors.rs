@@ -11,6 +11,8 @@ use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use tch::{Device, Kind, Tensor};
 
+use ::training::tensors::{FloatType, TensorValues};
+
 /// Bytes of a value.
 const SIZE: usize = 4;
 
@@ -101,6 +103,25 @@ pub fn load(tensors: &[(String, Tensor)], path: &Path) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The tensor in 32-bit floats.
+///
+/// # Errors
+/// libtorch throws, or a value is NaN or infinite.
+pub fn convert(raw: &TensorValues, name: &str) -> Result<Tensor> {
+    let kind = match raw.precision {
+        FloatType::F32 => Kind::Float,
+        FloatType::F16 => Kind::Half,
+        FloatType::Bf16 => Kind::BFloat16,
+        FloatType::F64 => Kind::Double,
+    };
+    let shape: Vec<i64> = raw.shape.iter().map(|d| *d as i64).collect();
+    let tensor = Tensor::f_from_data_size(&raw.bytes, &shape, kind)?.f_to_kind(Kind::Float)?;
+    // The sum is finite only where all values are: NaN and infinity stay in it.
+    let sum = tensor.f_sum(Kind::Double)?.f_double_value(&[])?;
+    ensure!(sum.is_finite(), "{name} holds NaN or infinite weights");
+    Ok(tensor)
 }
 
 /// Numbers of rows, batch by batch, moved to a device at once.

@@ -27,8 +27,9 @@ use ::detection::labels::LabelSettings;
 use ::detection::metric::Counts;
 use ::detection::post::{Map as PageMap, PageScorer};
 use ::detection::view::AugmentSettings;
-use ::detection::{Pages, load};
+use ::detection::{Pages, load, start};
 use ::training::split::Part;
+use ::training::tensors::TensorFiles;
 use config::StudySpec;
 use device::Device;
 use layers::Fresh;
@@ -44,6 +45,8 @@ pub type DetectionTask = TorchTask<DetectionKind>;
 /// Its pages.
 pub struct DetectionKind {
     pages: Arc<Pages>,
+    /// What the encoder begins with.
+    start: Option<TensorFiles>,
     device: tch::Device,
 }
 
@@ -56,6 +59,7 @@ impl DetectionTask {
         let (pages, split) = load(spec)?;
         let kind = DetectionKind {
             pages: Arc::new(pages),
+            start: start::weights(spec)?,
             device: gpu::tch_device(device),
         };
         Ok(TorchTask::new(spec, device, kind, &split))
@@ -75,6 +79,9 @@ impl Kind for DetectionKind {
             rng: &mut rng(trial.seed, 0, "model"),
         };
         let network = DbNet::new(&about.network, &mut fresh)?;
+        if let Some(weights) = &self.start {
+            network.start_from(weights)?;
+        }
         let labels = LabelSettings {
             shrink_ratio: trial.float("labels.shrink_ratio")?,
             ..LabelSettings::default()

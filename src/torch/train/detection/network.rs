@@ -1,12 +1,14 @@
 //! The network: a residual encoder, a feature pyramid, and a head with two maps (Liao et al., "Real-time Scene Text
 //! Detection with Differentiable Binarization", 2020, arXiv 1911.08947).
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tch::{Kind, Tensor};
 
 use super::layers::{BatchNorm, Conv, Doubling, Fresh, Listed};
 use super::resnet::ResNet;
+use crate::train::tensors::convert;
 use ::detection::description::Network;
+use ::training::tensors::TensorFiles;
 
 /// The means of the red, green and blue values of ImageNet's pictures, and their standard deviations, of 0 to 255: what
 /// torchvision's weights expect.
@@ -167,6 +169,29 @@ impl DbNet {
         let x = pictures.f_permute([0, 3, 1, 2])?.f_to_kind(Kind::Float)?;
         let x = x.f_sub(&self.colours[0])?.f_div(&self.colours[1])?;
         self.neck.forward(&self.encoder.forward(&x, training)?)
+    }
+
+    /// Gives the encoder the values of a file, by torchvision's names.
+    ///
+    /// # Errors
+    /// The file lacks one of them, or has another shape or a value that is not finite; libtorch throws.
+    pub fn start_from(&self, weights: &TensorFiles) -> Result<()> {
+        let mut all = Listed::default();
+        self.encoder.list("", &mut all);
+        let trained = all.parameters.into_iter().map(|p| (p.name, p.tensor));
+        let mut reader = weights.reader();
+        let _no_grad = tch::no_grad_guard();
+        for (name, mut tensor) in trained.chain(all.buffers) {
+            let name = name.trim_start_matches('.');
+            let values = convert(&reader.read(name)?, name)?;
+            ensure!(
+                values.size() == tensor.size(),
+                "{name} has the shape {:?}",
+                values.size()
+            );
+            tensor.f_copy_(&values)?;
+        }
+        Ok(())
     }
 
     /// All its tensors: `encoder` with torchvision's names, `neck`, `head`.

@@ -207,6 +207,71 @@ fn a_loss_that_explodes_is_told_with_its_place() {
     assert_diverges(&train(&site, &trial).0.ended);
 }
 
+#[test]
+fn the_encoder_begins_with_the_weights_of_a_file() {
+    let _alone = alone();
+    let mut site = site(20);
+    let plain = train(&site, &trial(&site, &[]));
+    let about = Description::of(&trial(&site, &[])).unwrap().network;
+    let network = |seed: u64| {
+        let mut fresh = Fresh {
+            device: tch::Device::Cpu,
+            rng: &mut rng(seed, 0, "model"),
+        };
+        DbNet::new(&about, &mut fresh).unwrap()
+    };
+    // The encoder of another network, with statistics that no fresh one has, as a wrapped module saves it.
+    let listed = network(7).listed();
+    let parameters = listed.parameters.into_iter().map(|p| (p.name, p.tensor));
+    let buffers = listed
+        .buffers
+        .into_iter()
+        .map(|(name, tensor)| (name, tensor + 0.25));
+    let all: Vec<(String, Tensor)> = parameters.chain(buffers).collect();
+    let encoder = all.iter().filter_map(|(name, tensor)| {
+        let name = name.strip_prefix("encoder.")?;
+        Some((format!("module.{name}"), tensor.shallow_clone()))
+    });
+    let encoder: Vec<(String, Tensor)> = encoder.collect();
+    let file = site._dir.path().join("encoder.safetensors");
+    let mut to = std::fs::File::create(&file).unwrap();
+    crate::train::tensors::write(&encoder, &mut to).unwrap();
+    let set = |site: &mut Site, key: &str, value: Value| {
+        site.spec.fixed.insert(key.to_owned(), value);
+    };
+    set(&mut site, start::WEIGHTS, file.to_str().unwrap().into());
+    let weights = start::weights(&site.spec).unwrap().unwrap();
+    let (fresh, begun) = (network(1), network(1));
+    begun.start_from(&weights).unwrap();
+    let (fresh, begun) = (fresh.listed(), begun.listed());
+    let tensors = |listed: layers::Listed| -> Vec<(String, Tensor)> {
+        let parameters = listed.parameters.into_iter().map(|p| (p.name, p.tensor));
+        parameters.chain(listed.buffers).collect()
+    };
+    for ((name, begun), ((_, fresh), (_, other))) in
+        tensors(begun).iter().zip(tensors(fresh).iter().zip(&all))
+    {
+        let expected = if name.starts_with("encoder.") {
+            other
+        } else {
+            fresh
+        };
+        assert!(begun.equal(expected), "{name}");
+    }
+    // A trial begins with them, too.
+    let with_weights = train(&site, &trial(&site, &[]));
+    assert_ne!(plain.1, with_weights.1);
+    set(&mut site, "model.width", 0.125.into());
+    let problems = start::weights(&site.spec).unwrap_err().to_string();
+    assert!(
+        problems.contains("tensors that do not fit, first "),
+        "{problems}"
+    );
+    std::fs::write(&file, "no tensors").unwrap();
+    let problems = start::weights(&site.spec).unwrap_err().to_string();
+    assert!(problems.contains("model.weights"), "{problems}");
+}
+
 /// See [`Suite::tried`].
 fn tried(key: &str) -> Option<(Setting, Value)> {
     let focal = || vec![("loss.prob.type", "focal".into())];

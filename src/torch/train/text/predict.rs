@@ -155,7 +155,7 @@ fn read_head(exported: &Exported, device: tch::Device) -> Result<Head> {
             file.display(),
             raw.shape
         );
-        Ok(super::encoder::convert(&raw, name)?.f_to_device(device)?)
+        Ok(crate::train::tensors::convert(&raw, name)?.f_to_device(device)?)
     };
     let sizes = about.head.sizes();
     let layer = |at: usize| -> Result<Linear> {

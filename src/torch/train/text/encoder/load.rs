@@ -4,15 +4,14 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use anyhow::{Context as _, Result, ensure};
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Tensor};
 
 use super::context::PositionTable;
 use super::disentangled::{Convolved, PositionLayers};
 use super::{Block, Embeddings, Encoder};
 use crate::train::layers::{Linear, Norm};
-use ::text::checkpoint::{
-    Checkpoint, EncoderConfig, FloatType, TensorValues, needed, optional, projections,
-};
+use crate::train::tensors::convert;
+use ::text::checkpoint::{Checkpoint, EncoderConfig, needed, optional, projections};
 
 /// Reads a tensor by its name without prefix.
 type Read<'a> = dyn Fn(&str) -> Result<Tensor> + 'a;
@@ -46,25 +45,6 @@ impl Encoder {
         assemble(config, pooled && config.architecture.has_pooler(), &read)
             .with_context(|| format!("in {}", file.display()))
     }
-}
-
-/// The tensor in 32-bit floats.
-///
-/// # Errors
-/// libtorch throws, or a value is NaN or infinite.
-pub fn convert(raw: &TensorValues, name: &str) -> Result<Tensor> {
-    let kind = match raw.precision {
-        FloatType::F32 => Kind::Float,
-        FloatType::F16 => Kind::Half,
-        FloatType::Bf16 => Kind::BFloat16,
-        FloatType::F64 => Kind::Double,
-    };
-    let shape: Vec<i64> = raw.shape.iter().map(|d| *d as i64).collect();
-    let tensor = Tensor::f_from_data_size(&raw.bytes, &shape, kind)?.f_to_kind(Kind::Float)?;
-    // The sum is finite only where all values are: NaN and infinity stay in it.
-    let sum = tensor.f_sum(Kind::Double)?.f_double_value(&[])?;
-    ensure!(sum.is_finite(), "{name} holds NaN or infinite weights");
-    Ok(tensor)
 }
 
 /// The encoder of tensors that `read` gives, with a pooler where `pooled`.

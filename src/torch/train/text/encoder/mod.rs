@@ -17,7 +17,6 @@ use ::text::checkpoint::{EncoderConfig, projections};
 pub use block::Block;
 pub use context::Context;
 pub use embeddings::Embeddings;
-pub use load::convert;
 
 /// An encoder as its checkpoint has it, in 32-bit floats on the device; loaded once per worker, never
 /// changed, and none of its tensors requires a gradient.

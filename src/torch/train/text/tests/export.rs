@@ -151,7 +151,8 @@ fn a_head_that_transformers_has_gives_the_logits_that_transformers_computes() {
         let checkpoint = Checkpoint::open("out", &dir).unwrap();
         let encoder = Encoder::load(&checkpoint, tch::Device::Cpu).unwrap();
         let mut reader = checkpoint.weights.reader();
-        let mut read = |name: &str| encoder::convert(&reader.read(name).unwrap(), name).unwrap();
+        let mut read =
+            |name: &str| crate::train::tensors::convert(&reader.read(name).unwrap(), name).unwrap();
         let (weight, bias) = (read("classifier.weight"), read("classifier.bias"));
         let tokens = Tokenised::new(&dir, &rows).unwrap().cut(&rows, 16).unwrap();
         for (at, tokens) in tokens.iter().enumerate() {

@@ -20,7 +20,7 @@ pub struct Entry {
     pub dtype: String,
     /// Shape.
     pub shape: Vec<usize>,
-    /// Which of the files, by index.
+    /// Which of the files, by index; 0 in a file by itself.
     pub file: usize,
     /// Where its values are.
     pub storage: Storage,

@@ -18,11 +18,11 @@ const LEGACY: [u8; 13] = [
 /// The version of that format.
 const LEGACY_VERSION: i64 = 1001;
 
-/// The tensors of the file, which is number `index`; `size` is its length in bytes.
+/// The tensors of the file; `size` is its length in bytes.
 ///
 /// # Errors
 /// It is damaged, of another kind, or holds more than tensors; says what was found.
-pub fn entries(file: &File, size: u64, index: usize) -> Result<BTreeMap<String, Entry>, String> {
+pub fn entries(file: &File, size: u64) -> Result<BTreeMap<String, Entry>, String> {
     let mut head = Vec::new();
     let mut from = BufReader::new(file);
     let read = |from: &mut BufReader<&File>, head: &mut Vec<u8>, limit| {
@@ -32,12 +32,12 @@ pub fn entries(file: &File, size: u64, index: usize) -> Result<BTreeMap<String, 
     };
     read(&mut from, &mut head, 16)?;
     if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") {
-        return archive(file, size, index);
+        return archive(file, size);
     }
     // A protocol mark of two bytes, then the magic number; 15 bytes in all.
     if head.len() > 15 && head[0] == 0x80 && head[2..15] == LEGACY[..] {
         read(&mut from, &mut head, MAX_PICKLE)?;
-        return legacy(&head, file, size, index);
+        return legacy(&head, file, size);
     }
     Err(match size {
         0 => "an empty file".to_owned(),
@@ -57,7 +57,6 @@ fn told(refused: Refused) -> String {
 /// Tensors as entries, from where their storages lie.
 fn placed(
     tensors: BTreeMap<String, TensorRef>,
-    index: usize,
     storage: impl Fn(&TensorRef) -> Result<Storage, String>,
 ) -> Result<BTreeMap<String, Entry>, String> {
     let mut all = BTreeMap::new();
@@ -69,7 +68,7 @@ fn placed(
         let entry = Entry {
             dtype: tensor.storage.dtype.to_owned(),
             shape: shape.ok_or_else(|| format!("{name}: a size that is none"))?,
-            file: index,
+            file: 0,
             storage,
             offset: tensor.offset.saturating_add(tensor.storage.skipped),
             strides: tensor.strides,
@@ -89,7 +88,7 @@ fn tensors(pickle: &Pickle) -> Result<BTreeMap<String, TensorRef>, String> {
     }
 }
 
-fn archive(file: &File, size: u64, index: usize) -> Result<BTreeMap<String, Entry>, String> {
+fn archive(file: &File, size: u64) -> Result<BTreeMap<String, Entry>, String> {
     let damaged = |e: zip::result::ZipError| format!("a zip archive, cut short or damaged: {e}");
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
     let mut places = BTreeMap::new();
@@ -144,7 +143,7 @@ fn archive(file: &File, size: u64, index: usize) -> Result<BTreeMap<String, Entr
     }
     let bytes = read("data.pkl", MAX_PICKLE)?.unwrap_or_default();
     let pickle = pickle::read(&bytes).map_err(told)?;
-    placed(tensors(&pickle)?, index, |tensor| {
+    placed(tensors(&pickle)?, |tensor| {
         let key = &tensor.storage.key;
         let storage = places
             .get(&format!("{root}/data/{key}"))
@@ -162,12 +161,7 @@ fn archive(file: &File, size: u64, index: usize) -> Result<BTreeMap<String, Entr
 
 /// Five pickles (magic number, version, machine, tensors, the storages' order), then each storage
 /// as its number of values in 8 bytes and the values.
-fn legacy(
-    head: &[u8],
-    mut file: &File,
-    size: u64,
-    index: usize,
-) -> Result<BTreeMap<String, Entry>, String> {
+fn legacy(head: &[u8], mut file: &File, size: u64) -> Result<BTreeMap<String, Entry>, String> {
     let mut at = LEGACY.len() + 2;
     let mut next = || -> Result<Pickle, String> {
         let pickle = pickle::read(&head[at..]).map_err(told)?;
@@ -221,7 +215,7 @@ fn legacy(
     if start != size {
         return Err(format!("{size} bytes, of which {start} are told of"));
     }
-    placed(tensors, index, |tensor| {
+    placed(tensors, |tensor| {
         let key = &tensor.storage.key;
         let place = places.get(key).copied();
         place.ok_or_else(|| format!("no storage {key}"))

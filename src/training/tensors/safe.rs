@@ -20,15 +20,11 @@ struct Stored {
     data_offsets: (u64, u64),
 }
 
-/// The tensors of the file, which is number `index`; `size` is its length in bytes.
+/// The tensors of the file; `size` is its length in bytes.
 ///
 /// # Errors
 /// It is cut short or no safetensors file; says what was found.
-pub fn entries(
-    mut file: &File,
-    size: u64,
-    index: usize,
-) -> Result<BTreeMap<String, Entry>, String> {
+pub fn entries(mut file: &File, size: u64) -> Result<BTreeMap<String, Entry>, String> {
     let mut length = [0u8; 8];
     file.read_exact(&mut length)
         .map_err(|_| format!("a file of {size} bytes, cut short"))?;
@@ -67,7 +63,7 @@ pub fn entries(
                     checksum: None,
                 },
                 offset: 0,
-                file: index,
+                file: 0,
                 dtype: stored.dtype,
                 shape: stored.shape,
             };
@@ -163,7 +159,7 @@ mod tests {
         let path = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(path.path(), &file).unwrap();
         let open = File::open(path.path()).unwrap();
-        let entries = entries(&open, file.len() as u64, 0)?;
+        let entries = entries(&open, file.len() as u64)?;
         Ok(entries.into_keys().collect())
     }
 
