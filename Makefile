@@ -57,7 +57,7 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install image uninstall clean help \
         fetch libtorch libtorch-cuda model data detection-data \
-        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-python test-cluster test-partition deny lint-scripts say-no-server \
+        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-python test-cluster test-partition deny lint-scripts semver say-no-server \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
 ##@ Build and run
@@ -185,6 +185,13 @@ fuzz: ## Look for input that breaks a reader, guided by what is covered: 10 minu
 
 check: DENY := advisories bans licenses sources
 check: test ## What must pass before a commit: test, and known defects of dependencies where cargo-deny is installed
+
+# The released version; before the first release, a commit that BASELINE names.
+BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
+
+semver: ## Whether the search library may keep its version number (needs cargo-semver-checks; BASELINE=COMMIT)
+	@test -n "$(BASELINE)" || { echo "nothing is released yet: name a commit to compare with, BASELINE=COMMIT" >&2; exit 2; }
+	$(CARGO) semver-checks --package tune-search --baseline-rev "$(BASELINE)"
 
 bench: libtorch ## Run the benchmarks
 	$(CARGO) bench --locked
