@@ -33,6 +33,9 @@ PYTHON ?= python3
 CARGO ?= cargo
 PREFIX ?= $(HOME)/.local
 
+# Where `make wheel` puts it.
+WHEELS ?= $(CARGO_TARGET_DIR)/dist
+
 # Trials in parallel, and arguments to add to any of the runs below (ARGS="--timeout 2h").
 PAR ?= 2
 ARGS ?=
@@ -55,9 +58,9 @@ DATA_DIR := $(PREFIX)/share/tune
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
-        install image uninstall clean help \
+        install image wheel test-wheel uninstall clean help \
         fetch libtorch libtorch-cuda model data detection-data \
-        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-python test-cluster test-partition deny lint-scripts semver say-no-server \
+        this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-python test-python-callbacks test-cluster test-partition deny lint-scripts semver say-no-server \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
 ##@ Build and run
@@ -90,6 +93,11 @@ install: build ## Install to PREFIX (default ~/.local); runs from any directory
 image: ## Build a container image by podman or docker (docs/containers.md)
 	@builder="$$(command -v podman || command -v docker)" || { echo "neither podman nor docker is there to build an image" >&2; exit 1; }; \
 	"$$builder" build -f docs/examples/container/Containerfile -t tune $(ARGS) .
+wheel: libtorch ## Build the wheel for Python into $(CARGO_TARGET_DIR)/dist (WHEELS=DIRECTORY)
+	src/python/build.sh "$(WHEELS)"
+
+test-wheel: wheel ## Install it where neither Rust nor a compiler is, and use it
+	tests/python/wheel.sh "$(WHEELS)"/tune-*.whl
 
 uninstall: ## Remove the installed binary; configuration, studies and caches stay
 	rm -f "$(DESTDIR)$(PREFIX)/bin/tune" "$(DESTDIR)$(PREFIX)/lib/tune/$(LIBRARY)"
@@ -137,6 +145,10 @@ test-web: ## Look at pages of `tune report` in Chromium: console, requests, widt
 test-python: ## The Python package: its types, its sampler by Optuna's own tests, frames of pandas and polars
 	$(CARGO) build --locked --package tune
 	tests/python/packages/run.sh "$(CARGO_TARGET_DIR)/debug/tune"
+
+test-python-callbacks: ## Its callbacks in transformers, Lightning, Keras, XGBoost, LightGBM, CatBoost; the notebook (fetches 3 GB)
+	$(CARGO) build --locked --package tune
+	tests/python/packages/run.sh "$(CARGO_TARGET_DIR)/debug/tune" callbacks
 
 # As root. HyperQueue's environment lies where the jobs' user may read it.
 test-cluster: ## `tune submit` on a real Slurm cluster and HyperQueue (Debian: slurm-wlm munge postgresql)

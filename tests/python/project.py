@@ -25,11 +25,11 @@ class InProject(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.dir = Path(directory.name)
 
-    def task(self, script, space='x = { low = -1.0, high = 1.0, default = 0.5 }', more=""):
+    def task(self, script, space='x = { low = -1.0, high = 1.0, default = 0.5 }', more="", metric="loss"):
         (self.dir / "script.py").write_text("import tune\n" + script)
         run = json.dumps([sys.executable, "script.py"])
         (self.dir / "mine.toml").write_text(
-            f'[task]\nkind = "command"\nrun = {run}\n[objective]\nmetric = "loss"\ndirection = "minimize"\n'
+            f'[task]\nkind = "command"\nrun = {run}\n[objective]\nmetric = "{metric}"\ndirection = "minimize"\n'
             f"[space]\n{space}\n{more}"
         )
 
