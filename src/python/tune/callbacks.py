@@ -102,7 +102,7 @@ def lightgbm(trial: Optional[Trial] = None) -> Any:
 
 
 def catboost(trial: Optional[Trial] = None) -> Any:
-    """For ``CatBoost.fit(eval_set=..., callbacks=[...])``, on the CPU: CatBoost calls nothing on a GPU."""
+    """For ``CatBoost.fit(eval_set=..., callbacks=[...])``, on the CPU: CatBoost takes no callbacks on a GPU."""
     reports = _Reports(trial)
 
     class TuneCallback:
