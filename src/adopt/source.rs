@@ -103,8 +103,8 @@ pub fn copy(
     let dir = tempfile::tempdir()
         .map_err(|e| Failure::storage(format!("no temporary directory for a copy: {e}")))?;
     let target = dir.path().join("copy.db");
-    if origin != Origin::Optuna {
-        let study = foreign::read(origin, &path, file, wanted)?;
+    if let Some(reader) = origin.reader() {
+        let study = foreign::read(reader, &path, file, wanted)?;
         return Ok(DatabaseCopy {
             store: as_database(&study, &target)?,
             path,

@@ -17,7 +17,7 @@ use messages::clock;
 use messages::exit::Failure;
 use report::{Event, Sink};
 use search::study::FrozenTrial;
-use store::{KnownTrials, Place, Store, StoreError};
+use store::{KnownTrials, Place, Store};
 use trial_export::{Tracker, TrackerKind};
 
 /// What is new is told this often.
@@ -37,7 +37,7 @@ pub(super) fn prepare(spec: &StudySpec) -> Result<(), Failure> {
     for (kind, dir) in asked(spec) {
         std::fs::create_dir_all(&dir).map_err(|why| {
             Failure::input(format!(
-                "track.{}: the directory {} cannot be made: {why}",
+                "track.{}: found {}: {why}; expected a directory that is there or can be made",
                 kind.word(),
                 dir.display()
             ))
@@ -141,8 +141,6 @@ struct Teller {
     store: Store,
     study_id: i64,
     seen: KnownTrials,
-    /// Trials that have not ended, as they were seen last.
-    running: BTreeMap<u64, FrozenTrial>,
     told: Vec<Told>,
     /// Reading has failed, which was said.
     warned: bool,
@@ -181,8 +179,7 @@ impl Teller {
                 .map(open)
                 .collect::<Result<_, String>>()?,
             study_id: study.study_id,
-            seen: KnownTrials::default(),
-            running: BTreeMap::new(),
+            seen: KnownTrials::of_onlooker(),
             store,
             warned: false,
         })
@@ -203,10 +200,15 @@ impl Teller {
     /// `whole`: also what has changed of trials that had ended.
     fn look(&mut self, whole: bool) {
         if self.store.foreign_change() || whole {
-            match self.news(whole) {
-                Ok(news) => {
+            let changes = match whole {
+                true => self.store.changes(self.study_id, &mut self.seen),
+                false => self.store.recent_changes(self.study_id, &mut self.seen),
+            };
+            match changes {
+                Ok(changes) => {
                     for told in &mut self.told {
-                        told.late.extend(news.iter().map(|t| (t.number, t.clone())));
+                        let new = changes.trials.iter();
+                        told.late.extend(new.map(|t| (t.number, t.clone())));
                     }
                 }
                 Err(why) if !std::mem::replace(&mut self.warned, true) => {
@@ -218,30 +220,6 @@ impl Teller {
         for told in &mut self.told {
             told.tell();
         }
-    }
-
-    /// Trials that are other than they were when this was asked last.
-    fn news(&mut self, whole: bool) -> Result<Vec<FrozenTrial>, StoreError> {
-        let changes = match whole {
-            true => self.store.changes(self.study_id, &mut self.seen)?,
-            false => self.store.recent_changes(self.study_id, &mut self.seen)?,
-        };
-        let mut news = changes.trials;
-        // What a trial reports while it runs changes nothing that `changes` looks at.
-        let running: Vec<u64> = self.running.keys().copied().collect();
-        let running = self.store.these(self.study_id, &running)?;
-        news.extend(
-            running
-                .into_iter()
-                .filter(|t| self.running.get(&t.number) != Some(t)),
-        );
-        for trial in &news {
-            match trial.state.finished() {
-                true => _ = self.running.remove(&trial.number),
-                false => _ = self.running.insert(trial.number, trial.clone()),
-            }
-        }
-        Ok(news)
     }
 }
 
@@ -264,12 +242,13 @@ impl Told {
     }
 }
 
-/// `KIND:DIR` of `--track`.
+/// `KIND:DIR` of `--track`. No shell makes a home of `~` behind a colon: the configuration does.
 pub(super) fn kind_and_dir(text: &str) -> Result<(&'static str, PathBuf), String> {
     let words = TrackerKind::ALL.map(TrackerKind::word);
     let parts = text.split_once(':').filter(|(_, dir)| !dir.is_empty());
     let kind = parts.and_then(|(kind, _)| words.into_iter().find(|word| *word == kind));
     match (kind, parts) {
+        (Some(kind), Some((_, dir))) if dir.starts_with('~') => Ok((kind, dir.into())),
         (Some(kind), Some((_, dir))) => {
             let absolute = std::path::absolute(Path::new(dir));
             Ok((kind, absolute.map_err(|e| e.to_string())?))
@@ -278,5 +257,23 @@ pub(super) fn kind_and_dir(text: &str) -> Result<(&'static str, PathBuf), String
             "expected KIND:DIR with {} for KIND, for example mlflow:mlruns",
             words.join(", ")
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_that_of_the_shell_or_of_the_home() {
+        let here = std::env::current_dir().unwrap();
+        let of = |text: &str| kind_and_dir(text);
+        assert_eq!(of("mlflow:a b"), Ok(("mlflow", here.join("a b"))));
+        assert_eq!(of("wandb:~/w:x"), Ok(("wandb", "~/w:x".into())));
+        assert!(
+            of("neptune:x")
+                .unwrap_err()
+                .contains("mlflow, tensorboard, wandb")
+        );
     }
 }

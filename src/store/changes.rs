@@ -140,6 +140,12 @@ impl KnownTrials {
         }
     }
 
+    /// Of nothing yet, for somebody who runs nothing and wants to know what all runs report.
+    pub fn of_onlooker() -> KnownTrials {
+        // The first run has the id 1.
+        KnownTrials::of_run(0)
+    }
+
     /// Whether no trial of this number, nor one after it, was ever known.
     pub fn is_new(&self, number: u64) -> bool {
         number >= self.ever

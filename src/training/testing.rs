@@ -74,3 +74,27 @@ impl Samples for Rows {
         &[]
     }
 }
+
+/// Pickles that are cut short or make no sense.
+pub const TORN_PICKLES: [&[u8]; 20] = [
+    b"",
+    b".",
+    b"\x80",
+    b"0.",
+    b"t.",
+    b"(0.",
+    b"s.",
+    b"h\x00.",
+    b"R.",
+    b"NNR.",
+    b"NQ.",
+    b"Nb.",
+    b"Na.",
+    b"]]Rq\x00.",
+    b"X\xff\xff\xff\xffabc.",
+    b"\x8b\xff\xff\xff\x7f.",
+    b"ccollections\nOrderedDict\nNR.",
+    b"(iposix\nsystem\n.",
+    b"\x82\x01.",
+    b"Pname\n.",
+];

@@ -17,8 +17,17 @@ pub use self::parquet::parquet;
 pub use self::tensorboard::tensorboard;
 pub use self::wandb::wandb;
 
+use std::path::Path;
+use std::{fs, io};
+
 use messages::{clock, number_from_json};
 use search::study::FrozenTrial;
+
+/// TensorBoard and W&B get no longer texts, in bytes.
+const TEXT: usize = 5000;
+
+/// They get no longer names.
+const NAME: usize = 200;
 
 /// A study's trials.
 pub struct Trials<'a> {
@@ -92,4 +101,12 @@ fn plain(text: &str, most: usize) -> String {
         text.truncate(end.unwrap_or(0));
     }
     text
+}
+
+/// Gives a file this content at once, by way of a draft in the directory of its run: a tracker may read at any time, and takes
+/// every file beside it for one of its own. Nothing is flushed: what a power cut takes is written again.
+fn replace(run: &Path, file: &Path, content: &[u8]) -> io::Result<()> {
+    let draft = run.join(".tune-draft");
+    fs::write(&draft, content)?;
+    fs::rename(&draft, file)
 }

@@ -11,7 +11,7 @@ use search::study::{FrozenTrial, TrialState};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use crate::{Trials, milliseconds, plain};
+use crate::{Trials, milliseconds, plain, replace};
 
 /// MLflow refuses longer values of parameters, in characters.
 const PARAM: usize = 6000;
@@ -89,7 +89,7 @@ impl Experiment {
             ("lifecycle_stage", "active".to_owned()),
             ("name", text(&plain(&self.study, 500))),
         ];
-        replace(&self.home, &meta, &yaml(&lines))
+        replace(&self.home, &meta, yaml(&lines).as_bytes())
     }
 
     /// Writes a trial's run, or writes it anew. Every file is whole whenever it is read, and that of the run itself comes
@@ -118,7 +118,7 @@ impl Experiment {
         let at = end.or(start).unwrap_or(0);
         put(&dir, "metrics", metrics(study, trial, at))?;
         put(&dir, "tags", tags(trial))?;
-        replace(&dir, &file, &meta)
+        replace(&dir, &file, meta.as_bytes())
     }
 
     fn meta(&self, trial: &FrozenTrial, id: &str, start: Option<i64>, end: Option<i64>) -> String {
@@ -197,17 +197,9 @@ fn put(run: &Path, part: &str, files: impl Iterator<Item = (String, String)>) ->
             }
             file = format!("{wished}_{n}");
         }
-        replace(run, &run.join(part).join(file), &content)?;
+        replace(run, &run.join(part).join(file), content.as_bytes())?;
     }
     Ok(())
-}
-
-/// Gives a file this content at once, by way of a draft in `home`: MLflow takes each file of `params`, `metrics` and `tags`
-/// for one of its own.
-fn replace(home: &Path, file: &Path, content: &str) -> io::Result<()> {
-    let draft = home.join(".tune-draft");
-    fs::write(&draft, content)?;
-    fs::rename(&draft, file)
 }
 
 /// A name that MLflow takes, and that is one part of a path: of ASCII letters, digits, `_`, `-`, `.`, `:` and spaces.

@@ -14,13 +14,7 @@ use crate::event::{
     AnyValue, Event, Experiment, HParamInfo, HParams, Kind, Metadata, MetricInfo, MetricName,
     PluginData, SessionEnd, SessionStart, Summary, SummaryValue, Tensor, append,
 };
-use crate::{Trials, plain, seconds};
-
-/// Longer texts are cut.
-const TEXT: usize = 5000;
-
-/// Longer names are cut.
-const NAME: usize = 200;
+use crate::{NAME, TEXT, Trials, plain, seconds};
 
 /// Writes the event files into an empty directory: `trial-00017/events.out.tfevents.…`.
 ///

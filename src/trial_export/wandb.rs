@@ -12,16 +12,10 @@ use search::study::{FrozenTrial, TrialState};
 use serde_json::Value as Json;
 
 use crate::mlflow::{run_id, run_name};
-use crate::{Trials, milliseconds, plain};
+use crate::{NAME, TEXT, Trials, milliseconds, plain, replace};
 
 /// Longer names of projects are refused by W&B, in characters.
 const PROJECT: usize = 128;
-
-/// Longer texts are cut.
-const TEXT: usize = 5000;
-
-/// Longer names are cut.
-const NAME: usize = 200;
 
 /// Writes the runs of all trials that have begun into a directory.
 ///
@@ -46,9 +40,7 @@ pub(crate) fn run(study: &Trials<'_>, trial: &FrozenTrial, dir: &Path) -> io::Re
         return Ok(());
     }
     fs::create_dir_all(home.join("files"))?;
-    let draft = home.join(".tune-draft");
-    fs::write(&draft, content)?;
-    fs::rename(&draft, &file)?;
+    replace(&home, &file, &content)?;
     // What `wandb sync` marks as sent is another file now.
     match fs::remove_file(home.join(format!("run-{id}.wandb.synced"))) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -122,8 +114,8 @@ fn project(study: &str) -> String {
     name.chars().map(allowed).take(PROJECT).collect()
 }
 
-/// The first version of `wandb` whose reader has all these messages.
-const OLDEST_READER: &str = "0.40.0";
+/// The oldest reader of such a file, as `wandb` 0.31 itself names it.
+const OLDEST_READER: &str = "0.70.0";
 
 /// The log's records are spread over blocks of this many bytes.
 const BLOCK: usize = 1 << 15;

@@ -58,6 +58,15 @@ impl Origin {
         }
     }
 
+    /// What reads its trials; `None`: it is a database of Optuna's.
+    pub(crate) fn reader(self) -> Option<Reader> {
+        match self {
+            Origin::Optuna => None,
+            Origin::Ray => Some(ray::read),
+            Origin::Table => Some(table::read),
+        }
+    }
+
     /// What it is called in answers for programs.
     pub fn word(self) -> &'static str {
         match self {
@@ -77,9 +86,12 @@ impl Origin {
     }
 }
 
+/// Reads what lies at a path; the error says what is wrong with it.
+pub(crate) type Reader = fn(&Path) -> Result<Vec<Record>, String>;
+
 /// A trial as a program has kept it.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Record {
+pub(crate) struct Record {
     /// What names it there.
     name: String,
     params: Params,
@@ -94,7 +106,7 @@ struct Record {
 
 /// How it ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+pub(crate) enum State {
     #[default]
     Ended,
     Failed,
@@ -111,22 +123,18 @@ pub(crate) struct Foreign {
     pub trials: Vec<FrozenTrial>,
 }
 
-/// Reads a study; `shown` is the path as it was given.
+/// Reads a study by one of the readers; `shown` is the path as it was given.
 ///
 /// # Errors
 /// It cannot be read, holds no trials, or not the value that is wanted (2).
 pub(crate) fn read(
-    origin: Origin,
+    records: Reader,
     path: &Path,
     shown: &Path,
     wanted: Option<&WantedValue>,
 ) -> Result<Foreign, Failure> {
-    let records = match origin {
-        Origin::Ray => ray::read(path),
-        Origin::Table | Origin::Optuna => table::read(path),
-    };
     let failed = |why: String| Failure::input(format!("{}: {why}", shown.display()));
-    let records = records.map_err(failed)?;
+    let records = records(path).map_err(failed)?;
     let metrics = records.iter().flat_map(|r| r.metrics.keys());
     let metrics: BTreeSet<&str> = metrics.map(String::as_str).collect();
     let Some(wanted) = wanted else {

@@ -1,31 +1,11 @@
 //! Pickles that no program of PyTorch wrote. What files hold is compared with what PyTorch says in the crate `text`.
 
 use super::pickle;
+use crate::testing::TORN_PICKLES;
 
 #[test]
 fn torn_pickles_are_refused() {
-    for torn in [
-        &b""[..],
-        b".",
-        b"\x80",
-        b"0.",
-        b"t.",
-        b"(0.",
-        b"s.",
-        b"h\x00.",
-        b"R.",
-        b"NNR.",
-        b"NQ.",
-        b"Nb.",
-        b"Na.",
-        b"]]Rq\x00.",
-        b"X\xff\xff\xff\xffabc.",
-        b"\x8b\xff\xff\xff\x7f.",
-        b"ccollections\nOrderedDict\nNR.",
-        b"(iposix\nsystem\n.",
-        b"\x82\x01.",
-        b"Pname\n.",
-    ] {
+    for torn in TORN_PICKLES {
         assert!(pickle::read(torn).is_err(), "{torn:?}");
     }
 }

@@ -6,6 +6,7 @@ use safetensors::SafeTensors;
 
 use super::*;
 use training::tensors::FloatType;
+use training::testing::TORN_PICKLES;
 
 fn reference(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -302,28 +303,7 @@ fn pickles_that_are_deep_endless_or_torn_are_refused_without_harm() {
             .unwrap_err()
             .contains("something else")
     );
-    for torn in [
-        &b""[..],
-        b".",
-        b"\x80",
-        b"0.",
-        b"t.",
-        b"(0.",
-        b"s.",
-        b"h\x00.",
-        b"R.",
-        b"NNR.",
-        b"NQ.",
-        b"Nb.",
-        b"Na.",
-        b"]]Rq\x00.",
-        b"X\xff\xff\xff\xffabc.",
-        b"\x8b\xff\xff\xff\x7f.",
-        b"ccollections\nOrderedDict\nNR.",
-        b"(iposix\nsystem\n.",
-        b"\x82\x01.",
-        b"Pname\n.",
-    ] {
+    for torn in TORN_PICKLES {
         assert!(found(archived(torn).path()).is_err(), "{torn:?}");
     }
 }
