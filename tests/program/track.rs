@@ -128,6 +128,8 @@ fn a_curve_grows_while_its_trial_runs() {
         "train.epochs=500",
         "--pruner",
         "none",
+        "--grace",
+        "0",
     ]);
     let database = project.path().join("tune.db");
     wait_for("the database", || database.exists());
@@ -149,7 +151,6 @@ fn a_curve_grows_while_its_trial_runs() {
     }
     let (form, dir) = &directories(&project)[0];
     assert_eq!(read(form, dir)["trials"][0]["status"], "RUNNING");
-    signal(child.id(), Signal::SIGINT);
     signal(child.id(), Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(4));
 }
