@@ -49,6 +49,8 @@ impl Core {
             return;
         }
         self.repeats.look_again();
+        // A look finds every trial whose number was taken before it.
+        self.nodes.unseen.clear();
         for number in changes.gone {
             self.contested.remove(&number);
             if !self.on_its_way(number) {

@@ -75,6 +75,8 @@ impl Core {
             let (before, now) = (Job::trial(*from), Job::trial(*to));
             self.history.renumber(*from, *to);
             self.progress.renumber(*from, *to);
+            let unseen = (*from..*to).filter(|number| !self.progress.knows(*number));
+            self.nodes.unseen.extend(unseen);
             if let Some(mut active) = self.active.remove(&before) {
                 active.trial.number = *to;
                 self.active.insert(now, active);

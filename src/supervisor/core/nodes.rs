@@ -21,6 +21,8 @@ pub(super) struct Nodes {
     running: BTreeSet<Job>,
     /// The trials that nobody runs any more.
     left: BTreeMap<u64, (FrozenTrial, Reclaimed)>,
+    /// The numbers that others were faster to take, until the trials that have them are found.
+    pub(super) unseen: BTreeSet<u64>,
 }
 
 impl Nodes {
@@ -37,10 +39,11 @@ impl Nodes {
         self.own.is_some()
     }
 
-    /// Trials that others run, or that are to be taken over.
+    /// Trials that others run, that are to be taken over, or of which no more is known than that there are some: each may
+    /// count towards the goal.
     pub(super) fn trials(&self) -> u64 {
         let trials = self.running.iter().filter(|job| job.searches());
-        (trials.count() + self.left.len()) as u64
+        (trials.count() + self.left.len() + self.unseen.len()) as u64
     }
 
     /// Whether others run repeats.

@@ -105,6 +105,11 @@ impl StudyProgress {
         }
     }
 
+    /// Whether a trial of this number is known.
+    pub fn knows(&self, number: u64) -> bool {
+        self.trials.contains_key(&number)
+    }
+
     /// Whether a trial is known to be running.
     pub fn is_running(&self, number: u64) -> bool {
         let trial = self.trials.get(&number);

@@ -266,6 +266,32 @@ fn a_trial_whose_number_another_node_was_faster_to_take_runs_under_the_next_one(
     assert_eq!(core.active.keys().collect::<Vec<_>>(), [&Job::trial(4)]);
 }
 
+#[test]
+fn what_others_were_faster_with_counts_towards_the_goal_before_it_is_seen() {
+    let mut core = sharing(Vec::new(), OtherNodes::default());
+    let actions = ready(&mut core);
+    let (batch, _) = batches(&actions)[0];
+    let given = BatchEvent::Overtaken {
+        refused: RefusedStarts::default(),
+        renumbered: [(0, 2)].into(),
+        changes: Changes::default(),
+    };
+    core.handle(Event::Batch(batch, given), Now::ZERO);
+    assert_eq!(
+        core.new_trials_wanted(),
+        0,
+        "its own, and two that it has not seen"
+    );
+    let mut failed = running(1);
+    failed.state = TrialState::Fail;
+    let seen = Changes {
+        trials: vec![ended(0), failed],
+        ..Changes::default()
+    };
+    core.handle(changed(seen), Now::ZERO);
+    assert_eq!(core.new_trials_wanted(), 1, "one has failed");
+}
+
 /// The batches that are to be written.
 fn batches<'a>(actions: &'a [Action]) -> Vec<(u64, &'a Vec<Write>)> {
     let batch = |action: &'a Action| match action {
