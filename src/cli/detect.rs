@@ -1,14 +1,16 @@
-//! `tune predict DIR PICTURES`, where the model finds texts in pictures.
+//! `tune predict DIR PICTURES` and `tune evaluate DIR PAGES`, where the model finds texts in pictures.
 
 use std::path::Path;
 
-use super::predict::{PredictArgs, input, may_write};
+use super::evaluate::EvaluateArgs;
+use super::predict::{PredictArgs, RowsArgs, input, may_write};
 use super::{Common, libtorch};
 use detection::description::ExportedDetector;
 use detection::picture;
+use detection::read::{Columns, read};
 use device::{Device, probe};
 use messages::exit::{Exit, Failure};
-use request::torch_request::{Detect, TorchRequest};
+use request::torch_request::{Detect, EvaluatePages, TorchRequest};
 use training::exported::{DETECTION_FILE, WEIGHTS_FILE};
 
 /// Whether a directory has a text detector.
@@ -16,21 +18,33 @@ pub(super) fn is_detector(dir: &Path) -> bool {
     dir.join(DETECTION_FILE).is_file()
 }
 
-pub(super) fn detect(common: &Common, args: &PredictArgs) -> Result<Exit, Failure> {
-    let rows = &args.rows;
+/// The model of a text detector, without the flags that are for rows.
+fn opened(rows: &RowsArgs, label: Option<&String>) -> Result<ExportedDetector, Failure> {
     let exported = ExportedDetector::open(&rows.dir).map_err(input)?;
     let of_rows = [
         ("--format", rows.format.is_some()),
         ("--text", rows.text.is_some()),
         ("--text-pair", rows.text_pair.is_some()),
         ("--batch-size", rows.batch_size.is_some()),
+        ("--label", label.is_some()),
     ];
-    if let Some((flag, _)) = of_rows.iter().find(|(_, asked)| *asked) {
-        return Err(Failure::input(format!(
+    match of_rows.iter().find(|(_, asked)| *asked) {
+        None => Ok(exported),
+        Some((flag, _)) => Err(Failure::input(format!(
             "{flag} is for rows: {} finds texts in pictures, one at a time; leave it out",
             rows.dir.display()
-        )));
+        ))),
     }
+}
+
+fn device(rows: &RowsArgs) -> Result<Device, Failure> {
+    let devices = probe::resolve(&rows.device, true)?;
+    Ok(devices.first().copied().unwrap_or(Device::Cpu))
+}
+
+pub(super) fn detect(common: &Common, args: &PredictArgs) -> Result<Exit, Failure> {
+    let rows = &args.rows;
+    let exported = opened(rows, None)?;
     let pictures = picture::listed(&rows.file)
         .map_err(|found| Failure::input(format!("{}: {found}", rows.file.display())))?;
     if let Some(out) = &args.out {
@@ -44,13 +58,28 @@ pub(super) fn detect(common: &Common, args: &PredictArgs) -> Result<Exit, Failur
             )));
         }
     }
-    let devices = probe::resolve(&rows.device, true)?;
     libtorch::run(&TorchRequest::Detect(Detect {
         model: rows.dir.clone(),
         pictures,
         // Lines on standard output are enough to see.
         bar: !common.quiet && args.out.is_some(),
         out: args.out.clone(),
-        device: devices.first().copied().unwrap_or(Device::Cpu),
+        device: device(rows)?,
+    }))
+}
+
+/// `tune evaluate DIR PAGES`.
+pub(super) fn evaluate(common: &Common, args: &EvaluateArgs) -> Result<Exit, Failure> {
+    let rows = &args.rows;
+    opened(rows, args.label.as_ref())?;
+    // Every problem of the pages is told before anything is computed.
+    let pages = read(&rows.file, Columns::default()).and_then(|pages| pages.examine());
+    pages.map_err(input)?;
+    libtorch::run(&TorchRequest::EvaluatePages(EvaluatePages {
+        model: rows.dir.clone(),
+        pages: rows.file.clone(),
+        device: device(rows)?,
+        bar: !common.quiet,
+        json: common.json,
     }))
 }

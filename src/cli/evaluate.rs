@@ -1,9 +1,10 @@
-//! `tune evaluate DIR FILE`: scores a model on labelled rows.
+//! `tune evaluate DIR FILE`: scores a model on labelled rows, or on pages whose texts are known.
 
 use clap::Args;
 
+use super::detect::is_detector;
 use super::predict::{RowsArgs, input};
-use super::{Common, init_logging, libtorch};
+use super::{Common, detect, init_logging, libtorch};
 use messages::exit::{Exit, Failure};
 use request::predict::Input;
 use request::torch_request::{Evaluate, TorchRequest};
@@ -21,6 +22,9 @@ pub struct EvaluateArgs {
 
 pub(super) fn evaluate(common: &Common, args: &EvaluateArgs) -> Result<Exit, Failure> {
     init_logging(common, None)?;
+    if is_detector(&args.rows.dir) {
+        return detect::evaluate(common, args);
+    }
     let exported = args.rows.model()?;
     let mut wanted = args.rows.wanted(&exported)?;
     let label = args.label.clone();

@@ -21,7 +21,7 @@ use request::torch_request::{ModelAndRows, Predict, TorchRequest};
 pub struct RowsArgs {
     /// A directory that tune export has written
     pub dir: PathBuf,
-    /// Rows: .csv, .jsonl, or .txt (a text a line); - is standard input
+    /// Rows: .csv, .jsonl, or .txt (a text a line); - is standard input. Of a text detector: pictures, or to evaluate pages
     pub file: PathBuf,
     /// What standard input is: csv, jsonl or txt [default: csv]
     #[arg(long, value_name = "KIND", hide_possible_values = true)]

@@ -3,7 +3,6 @@
 
 mod pipeline;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use clap::Args;
@@ -13,14 +12,11 @@ use super::{Common, init_logging, libtorch, run};
 use config::places::Wanted;
 use config::{Overrides, Source, StudySpec};
 use device::{Device, DevicePolicy};
-use doctor::ladder::{AT, Part, Rung, WARNING};
+use doctor::ladder::{AT, Rung, WARNING};
 use drill::Drill;
 use inject::{Here, Plan};
 use messages::exit::{Exit, Failure};
 use request::torch_request::{self, RungPart, TaskPart, TorchRequest};
-use search::space::{Params, Value};
-use text::checkpoint::Checkpoint;
-use text::tokens::Tokenised;
 
 /// How much of a device's free memory patterns are written to.
 const SHARE: f64 = 0.5;
@@ -81,10 +77,8 @@ pub(super) fn rung(common: &Common, args: &RungArgs) -> Result<Exit, Failure> {
         Rung::Data => data(&spec),
         Rung::Model => task(TaskPart::Model),
         Rung::Loss { form, real } => task(TaskPart::Loss { form, real }),
-        Rung::Backward(Part::Head) => task(TaskPart::Head),
-        Rung::Backward(Part::Layer(number)) => task(TaskPart::Layer(number)),
-        Rung::Backward(Part::Embeddings) => task(TaskPart::Embeddings),
-        Rung::Loader { .. } => loader(&spec),
+        Rung::Backward(name) => task(TaskPart::Backward(name)),
+        Rung::Loader { threads } => loader(&spec, threads),
         Rung::Pipeline { real } => pipeline::train(spec, real, rows, args),
         Rung::LongestKernel => pipeline::longest_kernel(spec, args),
         Rung::Supervision => supervision(),
@@ -211,29 +205,13 @@ fn data(spec: &StudySpec) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The checkpoint of the point of the defaults.
-pub(super) fn default_model(spec: &StudySpec) -> Result<Checkpoint, Failure> {
-    let config = spec.effective(&spec.space.point(&Params::new()));
-    let name = config.get("model.name").and_then(Value::as_str);
-    Checkpoint::named(name.unwrap_or_default(), &spec.models)
-        .map_err(|problems| Failure::input(problems.to_string()))
-}
-
-fn loader(spec: &StudySpec) -> Result<Exit, Failure> {
-    at("the rows");
-    let (data, _) = text::prepare::load(spec).map_err(|p| Failure::input(p.to_string()))?;
-    at("their tokens");
-    let model = default_model(spec)?;
-    let tokenised =
-        Tokenised::new(&model.dir, &data.rows).map_err(|e| Failure::input(format!("{e:#}")))?;
-    let mut hasher = DefaultHasher::new();
-    let mut tokens = 0;
-    for row in &tokenised.full {
-        (&row.ids, &row.types).hash(&mut hasher);
-        tokens += row.ids.len();
-    }
-    say(&format!("checksum: {:016x}", hasher.finish()));
-    say(&format!("{} rows, {tokens} tokens", data.rows.len()));
+fn loader(spec: &StudySpec, threads: usize) -> Result<Exit, Failure> {
+    let kind = run::preparation(&spec.kind)
+        .ok_or_else(|| Failure::internal("the task kind has no code"))?;
+    let read = kind.read_all(spec, threads, &at);
+    let read = read.map_err(|e| Failure::input(format!("{e:#}")))?;
+    say(&format!("checksum: {:016x}", read.checksum));
+    say(&read.what);
     Ok(Exit::Done)
 }
 

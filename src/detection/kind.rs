@@ -1,11 +1,14 @@
 //! Task kind `text-detection` before training: pages are read, checked and divided.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
 use crate::description::{Backbone, Network, export};
+use crate::example::{Example, Showing, augmentation, made_by};
+use crate::made_up;
 use crate::page::Pages;
 use crate::read::{Columns, read};
 use crate::start;
@@ -14,12 +17,24 @@ use config::{Baseline, Prepared, Problems, StudySpec, TaskKind};
 use device::Device;
 use memory::Floor;
 use search::space::{Params, Value};
-use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
-use training::division::{self, differs, rows_differ};
+use search::study::rng;
+use task::{
+    ExportedModel, ModelParts, Preparation, ReadRows, TrainedModel, TrainingRows, TrialSpec,
+};
+use training::division::{self, differs, read_from, rows_differ};
 use training::split::{Split, ties};
 
 /// The kind.
 pub struct TextDetection;
+
+/// The parts of a network, in the order of a pass: the first convolution, the stages of the encoder, the feature pyramid,
+/// and the head with its two maps.
+pub const PARTS: [&str; 7] = [
+    "stem", "layer.1", "layer.2", "layer.3", "layer.4", "pyramid", "head",
+];
+
+/// Pages that are read at most to see whether reading works.
+const READ: usize = 256;
 
 /// Reads the pages and divides them; no picture is opened.
 ///
@@ -34,6 +49,14 @@ pub fn load(spec: &StudySpec) -> Result<(Pages, Split), Problems> {
     division::load(spec, &|path| read(path, columns), &|pages| {
         ties(pages, None)
     })
+}
+
+/// The trivial answer, by every metric but the loss.
+pub fn finds_nothing() -> Baseline {
+    Baseline {
+        value: 0.0,
+        what: "finding no text".to_owned(),
+    }
 }
 
 impl Preparation for TextDetection {
@@ -52,12 +75,7 @@ impl Preparation for TextDetection {
         let fingerprint = pages.examine()?;
         let metric = spec.objective.metric.as_str();
         // Who finds nothing has none of them; nothing is known of the loss.
-        let trivial = |_| {
-            (metric != "loss").then(|| Baseline {
-                value: 0.0,
-                what: "finding no text".to_owned(),
-            })
-        };
+        let trivial = |_| (metric != "loss").then(finds_nothing);
         let columns = ("pages", &split);
         let mut prepared = division::prepared(spec, &pages, columns, fingerprint, &trivial);
         let truths = || pages.pages.iter().flat_map(|page| &page.truths);
@@ -90,6 +108,59 @@ impl Preparation for TextDetection {
         let (pages, split) = load(spec)?;
         let lines = pages.pages.iter().map(|page| page.line).collect();
         Ok(Some(division::training_rows(spec, lines, &split)))
+    }
+
+    fn parts(&self, spec: &StudySpec) -> ModelParts {
+        let losses = spec.possible("loss.prob.type");
+        let losses = losses.iter().filter_map(Value::as_str);
+        ModelParts {
+            parts: PARTS.iter().rev().map(|part| (*part).to_owned()).collect(),
+            losses: losses
+                .chain(["threshold", "binary"])
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+
+    fn read_all(
+        &self,
+        spec: &StudySpec,
+        threads: usize,
+        at: &dyn Fn(&str),
+    ) -> anyhow::Result<ReadRows> {
+        at("what is told of the pages");
+        let (pages, split) = load(spec)?;
+        let trial = TrialSpec::of_defaults(spec, spec.seed);
+        let (showing, augment) = (Showing::of(&trial)?, augmentation(&trial)?);
+        let train = split.rounds().into_iter().next().map(|round| round.train);
+        let train = train.unwrap_or_default();
+        let train = &train[..train.len().min(READ)];
+        at("their pictures and labels");
+        let read = made_by(threads, train.len(), &|k| {
+            let mut rng = rng(trial.seed, k as u64, "page");
+            let augment = Some((&augment, &mut rng));
+            let example = Example::of(&pages.pages[train[k]], &showing, augment)?;
+            let mut hasher = DefaultHasher::new();
+            example.pixels.hash(&mut hasher);
+            let labels = example.labels.planes.iter();
+            labels.for_each(|value| value.to_bits().hash(&mut hasher));
+            Ok(hasher.finish())
+        });
+        let mut all = DefaultHasher::new();
+        for checksum in read.into_iter().collect::<anyhow::Result<Vec<u64>>>()? {
+            checksum.hash(&mut all);
+        }
+        Ok(ReadRows {
+            checksum: all.finish(),
+            what: format!("{} pages with their labels", train.len()),
+        })
+    }
+
+    fn make_up(&self, spec: &mut StudySpec, dir: &Path) -> anyhow::Result<()> {
+        let trial = TrialSpec::of_defaults(spec, 0);
+        let side = Showing::of(&trial)?.size as u32;
+        read_from(spec, &made_up::write(dir, side)?);
+        Ok(())
     }
 
     fn export(

@@ -84,6 +84,15 @@ impl Counts {
         // 2 p r / (p + r), without a division by 0.
         share(2 * self.matched, self.found + self.truths)
     }
+
+    /// The metrics by their names.
+    pub fn metrics(&self) -> [(&'static str, f64); 3] {
+        [
+            ("hmean", self.hmean()),
+            ("precision", self.precision()),
+            ("recall", self.recall()),
+        ]
+    }
 }
 
 fn share(part: usize, all: usize) -> f64 {

@@ -18,27 +18,14 @@ pub use step::{Step, judge};
 pub struct TaskFacts {
     /// It reads labelled rows and trains a model on them.
     pub learns: bool,
-    /// The parts of its model can be tried one by one.
-    pub parts: bool,
+    /// The parts of its model that can be tried alone, in the order of the way back.
+    pub parts: Vec<String>,
     /// The losses that a trial may have.
     pub losses: Vec<String>,
-    /// Layers of the default point's encoder.
-    pub layers: usize,
     /// Whether libtorch computes in its workers.
     pub computes: bool,
     /// Threads of the loader in the second try; at least 1.
     pub threads: usize,
-}
-
-/// A part of the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// From hidden states to the classes.
-    Head,
-    /// A layer of the encoder, from 0.
-    Layer(usize),
-    /// The tables that a pass begins with.
-    Embeddings,
 }
 
 /// A rung.
@@ -70,8 +57,8 @@ pub enum Rung {
         real: bool,
     },
     /// Forward and backward through a part of the model alone.
-    Backward(Part),
-    /// All rows read and made tokens of.
+    Backward(String),
+    /// All rows read as a training reads them.
     Loader {
         /// 0: in the thread that asks.
         threads: usize,
@@ -100,9 +87,7 @@ impl fmt::Display for Rung {
             Rung::Data => f.write_str("data"),
             Rung::Model => f.write_str("model"),
             Rung::Loss { form, real } => write!(f, "loss.{}.{form}", labels(*real)),
-            Rung::Backward(Part::Head) => f.write_str("backward.head"),
-            Rung::Backward(Part::Layer(at)) => write!(f, "backward.layer.{at}"),
-            Rung::Backward(Part::Embeddings) => f.write_str("backward.embeddings"),
+            Rung::Backward(part) => write!(f, "backward.{part}"),
             Rung::Loader { threads } => write!(f, "loader.{threads}"),
             Rung::Pipeline { real: true } => f.write_str("pipeline"),
             Rung::Pipeline { real: false } => f.write_str("pipeline.synthetic"),
@@ -129,8 +114,6 @@ impl Rung {
             Rung::Uncached,
             Rung::Data,
             Rung::Model,
-            Rung::Backward(Part::Head),
-            Rung::Backward(Part::Embeddings),
             Rung::Pipeline { real: false },
             Rung::Pipeline { real: true },
             Rung::LongestKernel,
@@ -144,9 +127,7 @@ impl Rung {
             ("loader", None) => Some(Rung::Loader {
                 threads: rest.parse().ok()?,
             }),
-            ("backward", Some(("layer", at))) => {
-                Some(Rung::Backward(Part::Layer(at.parse().ok()?)))
-            }
+            ("backward", _) => Some(Rung::Backward(rest.to_owned())),
             ("loss", Some((labels @ ("real" | "synthetic"), form))) => Some(Rung::Loss {
                 form: form.to_owned(),
                 real: labels == "real",
@@ -169,9 +150,10 @@ impl Rung {
             Rung::Model => "model on made-up rows".to_owned(),
             Rung::Loss { form, real: true } => format!("loss {form}, the rows' labels"),
             Rung::Loss { form, real: false } => format!("loss {form}, made-up labels"),
-            Rung::Backward(Part::Head) => "backward through the head".to_owned(),
-            Rung::Backward(Part::Layer(at)) => format!("backward through layer {at}"),
-            Rung::Backward(Part::Embeddings) => "backward through the embeddings".to_owned(),
+            Rung::Backward(part) => match part.split_once('.') {
+                Some((what, number)) => format!("backward through {what} {number}"),
+                None => format!("backward through the {part}"),
+            },
             Rung::Loader { threads } => format!("loader, {threads} threads"),
             Rung::Pipeline { real: true } => "whole pipeline".to_owned(),
             Rung::Pipeline { real: false } => "whole pipeline on made-up rows".to_owned(),
@@ -295,7 +277,7 @@ pub fn rungs(facts: &TaskFacts) -> Vec<Rung> {
     if facts.learns {
         all.push(Rung::Data);
     }
-    if facts.parts {
+    if !facts.parts.is_empty() {
         all.push(Rung::Model);
         for form in &facts.losses {
             all.extend([false, true].map(|real| Rung::Loss {
@@ -303,13 +285,7 @@ pub fn rungs(facts: &TaskFacts) -> Vec<Rung> {
                 real,
             }));
         }
-        all.push(Rung::Backward(Part::Head));
-        all.extend(
-            (0..facts.layers)
-                .rev()
-                .map(|at| Rung::Backward(Part::Layer(at))),
-        );
-        all.push(Rung::Backward(Part::Embeddings));
+        all.extend(facts.parts.iter().cloned().map(Rung::Backward));
         all.extend([0, facts.threads.max(1)].map(|threads| Rung::Loader { threads }));
     }
     if facts.learns {

@@ -75,6 +75,7 @@ pub fn evaluation(exported: &AnyExported, file: String, answers: &Answered) -> E
             name,
             value,
             trivial: baseline,
+            interval: None,
         }
     };
     // In the kind's order.
@@ -84,6 +85,7 @@ pub fn evaluation(exported: &AnyExported, file: String, answers: &Answered) -> E
         model: exported.dir().display().to_string(),
         file,
         rows: truth.len(),
+        things: "rows",
         labels: Vec::new(),
         metrics: metrics.map(score).collect(),
         classes: Vec::new(),
@@ -111,12 +113,14 @@ fn of_classes(exported: &AnyExported, file: String, answers: &Answers) -> Evalua
             name: metric.name.to_owned(),
             value,
             trivial,
+            interval: None,
         })
     });
     Evaluation {
         model: exported.dir().display().to_string(),
         file,
         rows: rows.iter().sum(),
+        things: "rows",
         labels: labels.to_vec(),
         metrics: metrics.collect(),
         classes,

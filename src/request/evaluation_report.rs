@@ -17,6 +17,8 @@ pub struct Evaluation {
     pub file: String,
     /// Rows.
     pub rows: usize,
+    /// What a row is, in the plural.
+    pub things: &'static str,
     /// The classes; none of a number.
     pub labels: Vec<String>,
     /// Each metric of the kind, in its order.
@@ -36,22 +38,30 @@ pub struct Score {
     pub value: f64,
     /// The trivial answer on the same rows.
     pub trivial: Option<Baseline>,
+    /// Where it lies with 95 % confidence, where that is known.
+    pub interval: Option<[f64; 2]>,
 }
 
 /// For people.
 pub fn evaluation_text(e: &Evaluation) -> String {
-    let mut out = format!("{} rows of {} by {}\n\n", e.rows, e.file, e.model);
-    let mut rows = vec![
-        ["metric", "value", "trivial", "by"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
+    let mut out = format!("{} {} of {} by {}\n\n", e.rows, e.things, e.file, e.model);
+    let mut heads = vec!["metric", "value", "trivial", "by"];
+    let intervals = e.metrics.iter().any(|score| score.interval.is_some());
+    if intervals {
+        heads.insert(2, "95 % between");
+    }
+    let mut rows = vec![heads.into_iter().map(str::to_owned).collect()];
     for score in &e.metrics {
         let (number, what) = match &score.trivial {
             Some(trivial) => (value(trivial.value), trivial.what.clone()),
             None => (String::new(), String::new()),
         };
-        rows.push(vec![score.name.clone(), value(score.value), number, what]);
+        let mut row = vec![score.name.clone(), value(score.value), number, what];
+        if intervals {
+            let ends = score.interval.map(|ends| ends.map(value).join(" and "));
+            row.insert(2, ends.unwrap_or_default());
+        }
+        rows.push(row);
     }
     out.push_str(&table(&rows));
     if e.labels.is_empty() {
@@ -93,6 +103,9 @@ pub fn evaluation_json(e: &Evaluation) -> Json {
     let baseline: serde_json::Map<String, Json> = (e.metrics.iter())
         .filter_map(|score| Some((score.name.clone(), json!(score.trivial.as_ref()?))))
         .collect();
+    let intervals: serde_json::Map<String, Json> = (e.metrics.iter())
+        .filter_map(|score| Some((score.name.clone(), json!(score.interval?))))
+        .collect();
     let classes: Vec<Json> = (e.labels.iter().zip(&e.classes))
         .map(|(label, s)| {
             json!({
@@ -105,9 +118,13 @@ pub fn evaluation_json(e: &Evaluation) -> Json {
     let confusion: Vec<Vec<u64>> = (all.clone())
         .map(|t| all.clone().map(|p| e.confusion.at(t, p) as u64).collect())
         .collect();
-    json!({
+    let mut json = json!({
         "version": JSON_VERSION,
         "model": e.model, "file": e.file, "rows": e.rows, "labels": e.labels, "metrics": metrics,
         "baseline": baseline, "classes": classes, "confusion": confusion,
-    })
+    });
+    if !intervals.is_empty() {
+        json["intervals"] = intervals.into();
+    }
+    json
 }

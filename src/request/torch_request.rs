@@ -41,6 +41,8 @@ pub enum TorchRequest {
     Detect(Detect),
     /// Score a model on labelled rows.
     Evaluate(Evaluate),
+    /// Score a text detector on pages whose texts are known.
+    EvaluatePages(EvaluatePages),
     /// Write what an encoder makes of texts.
     Embed(Embed),
     /// Try one part of a device or of a task, and print what was found.
@@ -99,6 +101,21 @@ pub struct Detect {
 pub struct Evaluate {
     /// The rows.
     pub rows: ModelAndRows,
+    /// Whether the scores are printed as JSON.
+    pub json: bool,
+}
+
+/// `tune evaluate` of a text detector.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct EvaluatePages {
+    /// A directory that an export has written.
+    pub model: PathBuf,
+    /// The pages, as `data.path` has them.
+    pub pages: PathBuf,
+    /// Where it is computed.
+    pub device: Device,
+    /// Whether a bar is drawn.
+    pub bar: bool,
     /// Whether the scores are printed as JSON.
     pub json: bool,
 }
@@ -164,7 +181,7 @@ pub enum RungPart {
     Task(Box<StudySpec>, TaskPart),
 }
 
-/// A part of a text classification's default point.
+/// A part of a task's default point.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskPart {
@@ -172,17 +189,13 @@ pub enum TaskPart {
     Model,
     /// A loss alone.
     Loss {
-        /// A value of `loss.cls.type`.
+        /// One that the kind's preparation names.
         form: String,
         /// With the labels of the rows; else with made-up ones.
         real: bool,
     },
-    /// The head, there and back.
-    Head,
-    /// A layer of the encoder, from 0, there and back.
-    Layer(usize),
-    /// The embeddings, there and back.
-    Embeddings,
+    /// A part of the model that the kind's preparation names, there and back.
+    Backward(String),
     /// One pass over these rows of the data, from 0, operation by operation.
     Trace(Vec<usize>),
 }

@@ -67,6 +67,25 @@ pub trait Preparation: Sync {
         anyhow::bail!("the task kind {} has no rows", self.kind().name)
     }
 
+    /// What of the default point's model can be tried alone; nothing, of a kind that does not say.
+    fn parts(&self, _spec: &StudySpec) -> ModelParts {
+        ModelParts::default()
+    }
+
+    /// Reads all that the default point trains on as its training does, in so many threads (0: in the one that asks); `at`
+    /// is told what comes next.
+    ///
+    /// # Errors
+    /// Something cannot be read, or the kind does not read by itself.
+    fn read_all(
+        &self,
+        _spec: &StudySpec,
+        _threads: usize,
+        _at: &dyn Fn(&str),
+    ) -> anyhow::Result<ReadRows> {
+        anyhow::bail!("the task kind {} reads nothing", self.kind().name)
+    }
+
     /// Writes a trained model as a directory of its own, whole or not at all, for `tune predict` to read; what was in
     /// `dir` is replaced where `force`. `told` is called with the size of the weights before they are written.
     ///
@@ -90,6 +109,24 @@ pub trait Preparation: Sync {
     fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
         None
     }
+}
+
+/// What of a model can be tried alone, to find out which of it fails.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ModelParts {
+    /// Its parts, in the order of the way back: `head`, `layer.3`.
+    pub parts: Vec<String>,
+    /// The losses that a trial may have.
+    pub losses: Vec<String>,
+}
+
+/// What was read of all rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadRows {
+    /// Equal where the same was read.
+    pub checksum: u64,
+    /// How much it was, for people.
+    pub what: String,
 }
 
 /// Rows of a file that a training reads.
@@ -172,6 +209,22 @@ pub struct TrialSpec {
 }
 
 impl TrialSpec {
+    /// The point of the defaults as a trial.
+    pub fn of_defaults(spec: &StudySpec, seed: u64) -> TrialSpec {
+        let params = spec.space.point(&Params::new());
+        TrialSpec {
+            number: 0,
+            purpose: Purpose::Search,
+            attempt: 0,
+            seed,
+            config: spec.effective(&params),
+            params,
+            halvings: 0,
+            rehearse: None,
+            rows: None,
+        }
+    }
+
     /// What is trained.
     pub fn job(&self) -> Job {
         Job {

@@ -14,6 +14,7 @@ pub mod hub;
 mod knobs;
 mod leakage;
 mod made_up;
+pub mod parts;
 #[cfg(test)]
 mod prediction_tests;
 pub mod prepare;
@@ -34,7 +35,7 @@ use config::{Prepared, Problems, StudySpec, TaskKind};
 use device::Device;
 use memory::Floor;
 use search::space::{Params, Value};
-use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
+use task::{ExportedModel, ModelParts, Preparation, ReadRows, TrainedModel, TrainingRows};
 use training::division;
 
 /// The kind.
@@ -64,6 +65,27 @@ impl Preparation for TextClassification {
         let (data, split) = prepare::load(spec)?;
         let lines = data.rows.iter().map(|row| row.line).collect();
         Ok(Some(division::training_rows(spec, lines, &split)))
+    }
+
+    fn parts(&self, spec: &StudySpec) -> ModelParts {
+        let losses = spec.possible("loss.cls.type");
+        let layers = parts::default_model(spec).map_or(0, |model| model.config.num_hidden_layers);
+        ModelParts {
+            parts: parts::names(layers),
+            losses: (losses.iter().filter_map(Value::as_str))
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+
+    fn read_all(
+        &self,
+        spec: &StudySpec,
+        // Of the library that makes tokens, which its process is told by the environment.
+        _threads: usize,
+        at: &dyn Fn(&str),
+    ) -> anyhow::Result<ReadRows> {
+        parts::read_all(spec, at)
     }
 
     fn make_up(&self, spec: &mut StudySpec, dir: &Path) -> anyhow::Result<()> {

@@ -2,16 +2,21 @@
 
 use config::Problems;
 use detection::description::ExportedDetector;
+use detection::finds_nothing;
+use detection::metric::{self, Counts};
+use detection::read::{Columns, read};
 use messages::{Exit, Failure};
 use report::ProgressBar;
 use request::evaluation::{Answered, evaluation};
 use request::predict::{AnyExported, Input};
-use request::torch_request::{Detect, Embed, Evaluate, ModelAndRows, Predict};
-use request::{evaluation_json, evaluation_text};
+use request::torch_request::{Detect, Embed, Evaluate, EvaluatePages, ModelAndRows, Predict};
+use request::{Evaluation, Score, evaluation_json, evaluation_text};
+use search::study::rng;
 use serde_json::json;
 use text::checkpoint::Checkpoint;
 use text::embedding::{Embedded, EmbeddingStep, Plan};
 use training::exported::directory;
+use training::scores::Confusion;
 
 use crate::entry::load;
 use crate::train::answer::{Predictor, Target, answer, write};
@@ -91,9 +96,51 @@ pub fn evaluate(wanted: &Evaluate) -> Result<Exit, Failure> {
     let all = all.ok_or_else(|| Failure::internal("no row was answered"))?;
     let name = wanted.rows.file.display().to_string();
     let scores = evaluation(&exported, name, &all);
-    print(&match wanted.json {
-        true => format!("{:#}\n", evaluation_json(&scores)),
-        false => evaluation_text(&scores),
+    print_evaluation(&scores, wanted.json)
+}
+
+/// Scores a text detector on pages whose texts are known, and prints the scores.
+pub fn evaluate_pages(wanted: &EvaluatePages) -> Result<Exit, Failure> {
+    let exported = ExportedDetector::open(&wanted.model).map_err(input)?;
+    let pages = read(&wanted.pages, Columns::default())
+        .map_err(input)?
+        .pages;
+    load(wanted.device)?;
+    let detector = Detector::open(&exported, wanted.device);
+    let detector = detector.map_err(|e| Failure::input(format!("{e:#}")))?;
+    let bar = ProgressBar::things("pages", pages.len() as u64, wanted.bar);
+    let counts = pages.iter().map(|page| {
+        let counts = detector.score(page);
+        bar.advance(1);
+        counts
+    });
+    let counts: Vec<Counts> = counts.collect::<anyhow::Result<_>>().map_err(failed)?;
+    drop(bar);
+    let all: Counts = counts.iter().copied().sum();
+    let interval = metric::interval(&counts, &mut rng(0, 0, "pages"));
+    let score = |(name, value): (&str, f64)| Score {
+        name: name.to_owned(),
+        value,
+        trivial: Some(finds_nothing()),
+        interval: interval.filter(|_| name == "hmean"),
+    };
+    let evaluation = Evaluation {
+        model: wanted.model.display().to_string(),
+        file: wanted.pages.display().to_string(),
+        rows: pages.len(),
+        things: "pages",
+        labels: Vec::new(),
+        metrics: all.metrics().map(score).into(),
+        classes: Vec::new(),
+        confusion: Confusion::new(0, Vec::new()),
+    };
+    print_evaluation(&evaluation, wanted.json)
+}
+
+fn print_evaluation(scores: &Evaluation, json: bool) -> Result<Exit, Failure> {
+    print(&match json {
+        true => format!("{:#}\n", evaluation_json(scores)),
+        false => evaluation_text(scores),
     })
 }
 

@@ -7,7 +7,7 @@ use messages::{Exit, Failure};
 use request::torch_request::{INTERFACE, TorchRequest};
 
 use crate::LinkedLibtorch;
-use crate::commands::{detect, embed, evaluate, predict};
+use crate::commands::{detect, embed, evaluate, evaluate_pages, predict};
 use crate::gpu;
 use crate::rungs::rung;
 
@@ -58,6 +58,7 @@ fn serve(request: &[u8]) -> Result<Exit, Failure> {
         }
         TorchRequest::Predict(wanted) => predict(&wanted),
         TorchRequest::Detect(wanted) => detect(&wanted),
+        TorchRequest::EvaluatePages(wanted) => evaluate_pages(&wanted),
         TorchRequest::Evaluate(wanted) => evaluate(&wanted),
         TorchRequest::Embed(wanted) => embed(&wanted),
         TorchRequest::Rung(wanted) => rung(&wanted),

@@ -188,16 +188,21 @@ pub fn make_up(
     dir: &Path,
     write: &dyn Fn(&mut csv::Writer<std::fs::File>) -> csv::Result<()>,
 ) -> anyhow::Result<()> {
-    for key in ["data.split.column", "data.group"] {
-        spec.fixed.remove(key);
-    }
     let path = dir.join("rows.csv").display().to_string();
     let mut out = csv::Writer::from_path(&path).with_context(|| path.clone())?;
     write(&mut out).with_context(|| path.clone())?;
     out.flush().with_context(|| path.clone())?;
-    let path = Value::from(path.as_str());
-    spec.fixed.insert("data.path".to_owned(), path);
+    read_from(spec, &path);
     Ok(())
+}
+
+/// Puts other rows, which have no columns for their parts and groups, in the place of a study's.
+pub fn read_from(spec: &mut StudySpec, path: &str) {
+    for key in ["data.split.column", "data.group"] {
+        spec.fixed.remove(key);
+    }
+    let path = Value::from(path);
+    spec.fixed.insert("data.path".to_owned(), path);
 }
 
 /// What `tune check` tells of rows whose classes are those of the column `label`, and of their parts.

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{Project, results, signal, valid, wait_for};
+use crate::doctor_ladder::{evidence, failed, ladder_of, names};
+use crate::winner::checked;
 use nix::sys::signal::Signal;
 use serde_json::Value as Json;
 
@@ -23,7 +25,7 @@ kind = "text-detection"
 
 [data]
 path = "pages/pages.jsonl"
-split = { train = 0.6, validation = 0.4, test = 0.0 }
+split.column = "part"
 
 [objective]
 metric = "hmean"
@@ -73,8 +75,10 @@ fn project() -> Project {
             [x + width, y + height],
             [x, y + height],
         ];
+        let part = if page % 5 < 3 { "train" } else { "validation" };
+        let image = format!("{page}.png");
         let line =
-            serde_json::json!({"image": format!("{page}.png"), "texts": [{"polygon": polygon}]});
+            serde_json::json!({"image": image, "texts": [{"polygon": polygon}], "part": part});
         lines += &format!("{line}\n");
     }
     fs::write(dir.join("pages.jsonl"), lines).unwrap();
@@ -134,6 +138,25 @@ fn a_detector_goes_on_after_kills_and_its_export_finds_what_it_was_scored_for() 
         .0;
     assert_eq!(lines.lines().next(), one.lines().next());
 
+    // On the pages that scored it: what the trial was told, and between which values that lies.
+    let all = fs::read_to_string(at("configs/pages/pages.jsonl")).unwrap();
+    let validation = all.lines().filter(|line| line.contains("validation"));
+    let file = at("configs/pages/validation.jsonl");
+    fs::write(&file, validation.collect::<Vec<_>>().join("\n")).unwrap();
+    let scores = killed.expect(0, &["evaluate", &kept, &file, "--json"]).0;
+    let scores = checked(&scores, "evaluation.schema.json");
+    assert_eq!(scores["rows"], 16);
+    let winner = &trials[best["best"]["number"].as_u64().unwrap() as usize];
+    for name in ["hmean", "precision", "recall"] {
+        let told = &winner["attrs"][format!("metric.{name}")];
+        let told = told.as_f64().or(winner["value"].as_f64()).unwrap();
+        let score = scores["metrics"][name].as_f64().unwrap();
+        assert!((score - told).abs() < 1e-9, "{name}: {scores} {winner}");
+    }
+    let hmean = scores["metrics"]["hmean"].as_f64().unwrap();
+    let [low, high] = [0, 1].map(|end| scores["intervals"]["hmean"][end].as_f64().unwrap());
+    assert!(low <= hmean && hmean <= high, "{scores}");
+    assert!(low < high || hmean == 1.0, "{scores}");
     for (arguments, told) in [
         (
             vec!["predict", &kept, &pictures, "-o", &out],
@@ -145,11 +168,122 @@ fn a_detector_goes_on_after_kills_and_its_export_finds_what_it_was_scored_for() 
             "a JPEG, PNG or WebP picture",
         ),
         (
-            vec!["evaluate", &kept, &at("configs/pages/pages.jsonl")],
-            "reads no rows",
+            vec!["evaluate", &kept, &at("configs/pages/0.png")],
+            "a directory with pictures",
+        ),
+        (
+            vec!["evaluate", &kept, &pictures, "--label", "text"],
+            "--label is for rows",
         ),
     ] {
         let (_, stderr) = killed.expect(2, &arguments);
         assert!(stderr.contains(told), "{arguments:?}: {stderr}");
     }
+}
+
+/// Writes the encoder of an exported detector under torchvision's names, the numbers of its first convolution times
+/// `factor`.
+fn encoder(model: &Path, to: &Path, factor: f32) {
+    let bytes = fs::read(model.join("model.safetensors")).unwrap();
+    let all = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let mut tensors = Vec::new();
+    for (name, view) in all.tensors() {
+        let Some(name) = name.strip_prefix("encoder.") else {
+            continue;
+        };
+        let factor = if name == "conv1.weight" { factor } else { 1.0 };
+        let numbers = view
+            .data()
+            .chunks(4)
+            .map(|b| f32::from_le_bytes(b.try_into().unwrap()));
+        let numbers: Vec<u8> = numbers.flat_map(|x| (x * factor).to_le_bytes()).collect();
+        tensors.push((
+            name.to_owned(),
+            view.dtype(),
+            view.shape().to_vec(),
+            numbers,
+        ));
+    }
+    let views = tensors.iter().map(|(name, dtype, shape, numbers)| {
+        let view = safetensors::tensor::TensorView::new(*dtype, shape.clone(), numbers).unwrap();
+        (name, view)
+    });
+    safetensors::serialize_to_file(views, None, to).unwrap();
+}
+
+/// The task with one width, whose encoder begins with the weights of this file beside it.
+fn beginning_with(file: &str) -> String {
+    let width = TASK
+        .lines()
+        .find(|line| line.contains("model.width"))
+        .unwrap();
+    let model = "[model]\nwidth = 0.0625\n";
+    let model = format!("{model}weights = \"{file}\"\n");
+    TASK.replace(width, "").replace("[model]\n", &model)
+}
+
+#[test]
+fn each_part_of_a_detector_is_tried_alone_and_weights_that_overflow_are_found_where_they_are() {
+    let project = project();
+    let healthy = ladder_of("pages", &project, 0, &[]);
+    assert_eq!(failed(&healthy), Vec::<&str>::new(), "{healthy:#}");
+    let passed = names(&healthy, "passed");
+    for rung in [
+        "data",
+        "model",
+        "loss.synthetic.bce",
+        "loss.real.bce",
+        "loss.real.threshold",
+        "loss.synthetic.binary",
+        "backward.head",
+        "backward.pyramid",
+        "backward.layer.4",
+        "backward.layer.1",
+        "backward.stem",
+        "loader.0",
+        "pipeline.synthetic",
+        "pipeline",
+    ] {
+        assert!(passed.contains(&rung), "{rung}: {healthy:#}");
+    }
+    assert!(
+        evidence(&healthy, "pipeline").contains("hmean"),
+        "{healthy:#}"
+    );
+    assert!(!project.database().exists(), "nothing is recorded");
+
+    // An encoder that was trained begins another study, and one that overflows is found.
+    let once = [&RUN[..], &["--set", "train.epochs=2"]].concat();
+    project.expect(0, &once);
+    let kept = project.path().join("kept");
+    project.expect(0, &["export", "pages", "-o", kept.to_str().unwrap()]);
+    let configs = project.path().join("configs");
+    encoder(&kept, &configs.join("trained.safetensors"), 1.0);
+    let short = [
+        "--device",
+        "cpu",
+        "--trials",
+        "1",
+        "--set",
+        "train.epochs=1",
+    ];
+    let width = json(&fs::read_to_string(kept.join("detection.json")).unwrap());
+    let width = width["network"]["width"].to_string();
+    let task =
+        |file: &str| beginning_with(file).replace("width = 0.0625", &format!("width = {width}"));
+    project.config("begins", &task("trained.safetensors"));
+    project.expect(0, &[&["begins"], &short[..]].concat());
+    encoder(&kept, &configs.join("odd.safetensors"), f32::MAX);
+    project.config("odd", &task("odd.safetensors"));
+    let odd = ladder_of("odd", &project, 5, &[]);
+    let found = failed(&odd);
+    assert_eq!(odd["first_failed"], "model", "{odd:#}");
+    for rung in ["backward.stem", "pipeline.synthetic", "pipeline"] {
+        assert!(found.contains(&rung), "{rung}: {odd:#}");
+    }
+    for rung in ["data", "loss.real.bce", "backward.layer.1", "backward.head"] {
+        assert!(names(&odd, "passed").contains(&rung), "{rung}: {odd:#}");
+    }
+    let place = odd["culprit"]["operation"].as_str().unwrap();
+    assert!(place.contains("stem, forward"), "{odd:#}");
 }

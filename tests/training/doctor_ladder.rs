@@ -9,7 +9,12 @@ use serde_json::Value as Json;
 
 /// The ladder of `tiny`, in JSON.
 fn ladder(project: &Project, code: i32, more: &[&str]) -> Json {
-    let args = ["doctor", "tiny", "--json", "--device", "cpu"];
+    ladder_of("tiny", project, code, more)
+}
+
+/// The ladder of a task, in JSON.
+pub fn ladder_of(task: &str, project: &Project, code: i32, more: &[&str]) -> Json {
+    let args = ["doctor", task, "--json", "--device", "cpu"];
     let output = project.run(&[&args[..], more].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
     let answer: Json = serde_json::from_slice(&output.stdout).expect(&errors);
@@ -32,17 +37,17 @@ fn on_cards(cards: &Cards, project: &Project) -> Json {
 }
 
 /// The rungs that failed.
-fn failed(ladder: &Json) -> Vec<&str> {
+pub fn failed(ladder: &Json) -> Vec<&str> {
     names(ladder, "failed")
 }
 
-fn names<'a>(ladder: &'a Json, outcome: &str) -> Vec<&'a str> {
+pub fn names<'a>(ladder: &'a Json, outcome: &str) -> Vec<&'a str> {
     let steps = ladder["steps"].as_array().unwrap().iter();
     let found = steps.filter(|step| step["outcome"] == outcome);
     found.map(|step| step["name"].as_str().unwrap()).collect()
 }
 
-fn evidence<'a>(ladder: &'a Json, name: &str) -> &'a str {
+pub fn evidence<'a>(ladder: &'a Json, name: &str) -> &'a str {
     let steps = ladder["steps"].as_array().unwrap();
     let step = steps.iter().find(|step| step["name"] == name);
     step.unwrap_or_else(|| panic!("no {name}: {ladder:#}"))["evidence"]

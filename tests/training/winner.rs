@@ -27,7 +27,7 @@ fn file(path: &Path) -> Json {
 }
 
 /// What `--json` prints, checked against its schema.
-fn checked(text: &str, schema: &str) -> Json {
+pub(crate) fn checked(text: &str, schema: &str) -> Json {
     let docs = Path::new(crate::ROOT).join("docs/schemas");
     let schema = file(&docs.join(schema));
     let validator = jsonschema::validator_for(&schema).unwrap();

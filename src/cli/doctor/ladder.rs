@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use super::super::rung::{TRACE, default_model, overrides};
+use super::super::rung::{TRACE, overrides};
 use super::super::{Common, SUBCOMMANDS, run};
 use super::DoctorArgs;
 use config::StudySpec;
-use config::kinds::text_classification;
 use config::places::{Wanted, find_task};
 use device::{Device, DevicePolicy};
 use doctor::Outcome;
@@ -22,7 +21,7 @@ use messages::exit::Failure;
 use process::child::{self, ChildState, GroupLeader};
 use process::evidence;
 use search::space::{Params, Value};
-use task::TrainingRows;
+use task::{ModelParts, TrainingRows};
 
 /// A rung that takes longer hangs, unless it is said otherwise.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -86,7 +85,8 @@ pub(super) fn climb(common: &Common, args: &DoctorArgs, task: &str) -> Result<La
 /// What is known before a rung is tried.
 fn facts(spec: &StudySpec, device: Option<&str>) -> TaskFacts {
     let learns = spec.needs_libtorch(Device::Cpu);
-    let parts = spec.kind == text_classification::KIND.name;
+    let apart = run::preparation(&spec.kind).map(|kind| kind.parts(spec));
+    let ModelParts { parts, losses } = apart.unwrap_or_default();
     let on = device.and_then(|d| d.parse::<DevicePolicy>().ok());
     let on = match on {
         Some(DevicePolicy::Cuda(indices)) => {
@@ -94,17 +94,10 @@ fn facts(spec: &StudySpec, device: Option<&str>) -> TaskFacts {
         }
         Some(DevicePolicy::Cpu | DevicePolicy::Auto) | None => Device::Cpu,
     };
-    let losses = spec.possible("loss.cls.type");
-    let layers = || Some(default_model(spec).ok()?.config.num_hidden_layers);
     TaskFacts {
         learns,
         parts,
-        losses: losses
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect(),
-        layers: parts.then(layers).flatten().unwrap_or(0),
+        losses,
         computes: spec.needs_libtorch(on),
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     }
@@ -259,13 +252,13 @@ impl Site {
             Err(Some(failure)) => return Err(failure),
         };
         let shown = if rows.is_empty() { &all[..1] } else { &rows };
-        let operation = match facts.parts {
-            true => {
+        let operation = match facts.parts.is_empty() {
+            true => None,
+            false => {
                 let more = ["--rows", &self.listed(shown)?];
                 let end = self.run(TRACE, &pipeline, &more, true)?;
                 (!end.succeeded()).then(|| judge(&pipeline, &end).evidence)
             }
-            false => None,
         };
         Ok(Some(self.culprit(&read, &rows, operation, runs)))
     }

@@ -13,8 +13,8 @@ use doctor::notes::Longest;
 use doctor::signs::WINDOWS_ALLOWS;
 use fault::Fault;
 use messages::exit::{Exit, Failure};
-use search::space::{Params, Value};
-use search::study::{Purpose, derive_seed};
+use search::space::Value;
+use search::study::derive_seed;
 use supervisor::{Bounds, Replay, ReplayEnd, ReplayResult, replay};
 use task::TrialSpec;
 
@@ -115,25 +115,16 @@ impl Training {
         let device = super::device(&spec)?;
         // What was injected into a run is no part of the task.
         spec.operation.inject = None;
-        let params = spec.space.point(&Params::new());
-        let mut config = spec.effective(&params);
+        let mut trial = TrialSpec::of_defaults(&spec, derive_seed(spec.seed, 0, "trial"));
+        trial.rows = rows;
         if !spec.runs_programs() {
-            config.insert("train.epochs".to_owned(), Value::from(1i64));
+            let once = Value::from(1i64);
+            trial.config.insert("train.epochs".to_owned(), once);
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Training {
             plan: Replay {
-                trial: TrialSpec {
-                    number: 0,
-                    purpose: Purpose::Search,
-                    attempt: 0,
-                    seed: derive_seed(spec.seed, 0, "trial"),
-                    params,
-                    config,
-                    halvings: 0,
-                    rehearse: None,
-                    rows,
-                },
+                trial,
                 device,
                 threads: spec.operation.threads.unwrap_or(cores),
                 blocking: args.blocking,

@@ -6,11 +6,10 @@ mod json;
 mod lines;
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sha2::{Digest, Sha256};
 
+use crate::example::made_by;
 use crate::page::{Page, Pages, Truth};
 use crate::picture;
 use crate::polygon::{Point, Polygon};
@@ -116,31 +115,12 @@ impl Pages {
     /// # Errors
     /// Every picture that cannot be read, and every text that lies outside of its picture; of many the first.
     pub fn examine(&self) -> Result<String, Problems> {
-        let next = AtomicUsize::new(0);
-        let results = Mutex::new(vec![None; self.pages.len()]);
-        let work = || {
-            loop {
-                let k = next.fetch_add(1, Ordering::Relaxed);
-                let Some(page) = self.pages.get(k) else {
-                    return;
-                };
-                let result = examined(page);
-                if let Ok(mut results) = results.lock() {
-                    results[k] = Some(result);
-                }
-            }
-        };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        std::thread::scope(|scope| {
-            (0..threads).for_each(|_| {
-                scope.spawn(work);
-            });
-        });
+        let results = made_by(threads, self.pages.len(), &|k| examined(&self.pages[k]));
         let mut hash = Sha256::new();
         hash.update(b"text detection pages 1\0");
         let (mut problems, mut file) = (Vec::new(), Path::new(""));
-        let results = results.into_inner().unwrap_or_default();
-        for (page, result) in self.pages.iter().zip(results.into_iter().flatten()) {
+        for (page, result) in self.pages.iter().zip(results) {
             file = &page.image;
             match result {
                 Ok(of_picture) => hash.update(of_picture),

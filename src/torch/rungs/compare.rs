@@ -1,6 +1,6 @@
 //! A computation on a device beside the same one on the CPU.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rand::{Rng, RngExt};
 use tch::{Device, Kind, Tensor};
 
@@ -73,6 +73,18 @@ pub fn finite(all: &[(String, Tensor)]) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Reads a result back and requires it to be finite, before anything else is begun.
+///
+/// # Errors
+/// libtorch throws, or a number is not finite; `what` is named.
+pub fn looked_at(what: &str, tensor: &Tensor) -> Result<()> {
+    let here = tensor
+        .f_detach()?
+        .f_to_device(Device::Cpu)
+        .context(what.to_owned())?;
+    finite(&[(what.to_owned(), here)])
 }
 
 /// Does the same on the device and, where that is a GPU, on the CPU, and compares: what differs most, for people.

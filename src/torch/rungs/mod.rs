@@ -7,7 +7,8 @@ mod operations;
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use config::kinds::{detection, text_classification};
 use request::torch_request::{Rung, RungPart};
 
 use crate::entry::{fall_back, load};
@@ -43,7 +44,15 @@ fn tried(wanted: &Rung) -> Result<String> {
         RungPart::MatrixProduct => operations::matrix_product(device, wanted.seed),
         RungPart::Convolution => operations::convolution(device, wanted.seed),
         RungPart::Memory { share } => memory::patterns(wanted.device, *share),
-        RungPart::Task(spec, part) => train::text::rungs::task_part(spec, part, wanted),
+        RungPart::Task(spec, part) => match spec.kind.as_str() {
+            kind if kind == text_classification::KIND.name => {
+                train::text::rungs::task_part(spec, part, wanted)
+            }
+            kind if kind == detection::KIND.name => {
+                train::detection::rungs::task_part(spec, part, wanted)
+            }
+            kind => bail!("no part of the task kind {kind} can be tried alone"),
+        },
     }
 }
 

@@ -31,7 +31,6 @@ use ::training::split::{Part, Round, Split};
 use config::{Objective, Problem, StudySpec};
 use device::Device;
 use search::space::Params;
-use search::study::Purpose;
 use task::{Decision, Ended, Metrics, Reporter, Task, TrialSpec};
 
 pub use layers::Parameter;
@@ -79,21 +78,6 @@ impl Trained {
     }
 }
 
-/// The point of the defaults as a trial.
-pub fn default_trial(spec: &StudySpec, seed: u64) -> TrialSpec {
-    TrialSpec {
-        number: 0,
-        purpose: Purpose::Search,
-        attempt: 0,
-        seed,
-        params: Params::new(),
-        config: spec.effective(&spec.space.point(&Params::new())),
-        halvings: 0,
-        rehearse: None,
-        rows: None,
-    }
-}
-
 impl<K: Kind> TorchTask<K> {
     /// Of a kind's opened data, which is split so.
     pub fn new(spec: &StudySpec, device: Device, kind: K, split: &Split) -> TorchTask<K> {
@@ -101,7 +85,7 @@ impl<K: Kind> TorchTask<K> {
             kind,
             device,
             objective: spec.objective.clone(),
-            defaults: default_trial(spec, 0),
+            defaults: TrialSpec::of_defaults(spec, 0),
             rounds: split.rounds(),
             test: split.rows(Part::Test),
             post: spec.post(),

@@ -73,9 +73,26 @@ impl Conv {
     /// # Errors
     /// libtorch throws.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let padding = (self.weight.size()[3] - 1) / 2;
+        let [out, input, _, kernel] = self.weight.size()[..] else {
+            anyhow::bail!("a convolution of the shape {:?}", self.weight.size());
+        };
+        // On processors without AVX-512, oneDNN's way back of such a convolution never ends, or writes where it must not,
+        // if its channels are fewer than eight or not a multiple of it.
+        if kernel == 1 && (input % 8 != 0 || out % 8 != 0) {
+            return self.as_product(x, [out, input]);
+        }
+        let padding = (kernel - 1) / 2;
         let none: Option<Tensor> = None;
         Ok(x.f_conv2d(&self.weight, none, self.stride, padding, 1, 1)?)
+    }
+
+    /// The same of a kernel of one pixel, as a product of matrices.
+    fn as_product(&self, x: &Tensor, shape: [i64; 2]) -> Result<Tensor> {
+        let x = x.f_slice(2, None, None, self.stride)?;
+        let x = x.f_slice(3, None, None, self.stride)?;
+        let weight = self.weight.f_view(shape)?.f_transpose(0, 1)?;
+        let x = x.f_permute([0, 2, 3, 1])?.f_matmul(&weight)?;
+        Ok(x.f_permute([0, 3, 1, 2])?)
     }
 
     pub fn list(&self, name: &str, all: &mut Listed) {

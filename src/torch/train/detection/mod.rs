@@ -6,6 +6,7 @@ mod network;
 mod pages;
 pub mod predict;
 mod resnet;
+pub mod rungs;
 
 #[cfg(test)]
 mod parity_tests;
@@ -22,8 +23,8 @@ use super::ahead::Ahead;
 use super::layers::Parameter;
 use super::{Kind, Module, Outputs, Parts, Step, TorchTask};
 use crate::gpu;
-use ::detection::description::Description;
-use ::detection::labels::LabelSettings;
+use ::detection::description::{Description, Network};
+use ::detection::example::{Example, Showing, augmentation};
 use ::detection::metric::Counts;
 use ::detection::post::{Map as PageMap, PageScorer};
 use ::detection::view::AugmentSettings;
@@ -35,9 +36,9 @@ use device::Device;
 use layers::Fresh;
 use loss::{LossSettings, cross_entropy};
 use network::DbNet;
-use pages::{Example, Showing, batch};
+use pages::batch;
 use search::study::rng;
-use task::{Metrics, Reporter, TrialSpec};
+use task::{Reporter, TrialSpec};
 
 /// An opened task of pages.
 pub type DetectionTask = TorchTask<DetectionKind>;
@@ -74,33 +75,11 @@ impl Kind for DetectionKind {
         _reporter: &mut dyn Reporter,
     ) -> Result<Box<dyn Module>> {
         let about = Description::of(trial)?;
-        let mut fresh = Fresh {
-            device: self.device,
-            rng: &mut rng(trial.seed, 0, "model"),
-        };
-        let network = DbNet::new(&about.network, &mut fresh)?;
-        if let Some(weights) = &self.start {
-            network.start_from(weights)?;
-        }
-        let labels = LabelSettings {
-            shrink_ratio: trial.float("labels.shrink_ratio")?,
-            ..LabelSettings::default()
-        };
-        let scale = trial.float("augment.scale")?;
         Ok(Box::new(DetectionModule {
-            network,
+            network: fresh(trial, self.start.as_ref(), self.device)?,
             loss: LossSettings::of(trial)?,
-            showing: Showing {
-                size: about.size,
-                labels,
-            },
-            augment: AugmentSettings {
-                rotate: trial.float("augment.rotate")?,
-                flip: trial.float("augment.flip")?,
-                scale: [1.0 / scale, scale],
-                crop: trial.float("augment.crop")?,
-                colour: trial.float("augment.colour")?,
-            },
+            showing: Showing::of(trial)?,
+            augment: augmentation(trial)?,
             pages: self.pages.clone(),
             rows: parts.clone(),
             ahead: None,
@@ -108,6 +87,19 @@ impl Kind for DetectionKind {
             about,
         }))
     }
+}
+
+/// The network that a trial begins with.
+fn fresh(trial: &TrialSpec, start: Option<&TensorFiles>, device: tch::Device) -> Result<DbNet> {
+    let mut fresh = Fresh {
+        device,
+        rng: &mut rng(trial.seed, 0, "model"),
+    };
+    let network = DbNet::new(&Network::of(trial)?, &mut fresh)?;
+    if let Some(weights) = start {
+        network.start_from(weights)?;
+    }
+    Ok(network)
 }
 
 /// A network with the pages that it reads.
@@ -200,13 +192,8 @@ impl Module for DetectionModule {
         Ok(Box::new(move |post| {
             let settings = about.clone().with(post).post();
             let counts: Counts = scorers.iter().map(|page| page.counts(&settings)).sum();
-            let all = [
-                ("hmean", counts.hmean()),
-                ("precision", counts.precision()),
-                ("recall", counts.recall()),
-                ("loss", loss),
-            ];
-            Metrics::from_iter(all.map(|(name, value)| (name.to_owned(), value)))
+            let all = counts.metrics().into_iter().chain([("loss", loss)]);
+            all.map(|(name, value)| (name.to_owned(), value)).collect()
         }))
     }
 

@@ -1,7 +1,7 @@
 //! The network: a residual encoder, a feature pyramid, and a head with two maps (Liao et al., "Real-time Scene Text
 //! Detection with Differentiable Binarization", 2020, arXiv 1911.08947).
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use tch::{Kind, Tensor};
 
 use super::layers::{BatchNorm, Conv, Doubling, Fresh, Listed};
@@ -90,6 +90,12 @@ impl MapHead {
     }
 }
 
+/// The stage, from 0, that a part is: `layer.1` to `layer.4`.
+pub fn stage_of(part: &str) -> Option<usize> {
+    let number: usize = part.strip_prefix("layer.")?.parse().ok()?;
+    (1..=4).contains(&number).then(|| number - 1)
+}
+
 /// The whole network.
 #[derive(Debug)]
 pub struct DbNet {
@@ -165,10 +171,53 @@ impl DbNet {
     }
 
     fn features(&self, pictures: &Tensor, training: bool) -> Result<Tensor> {
+        let x = self.coloured(pictures)?;
+        self.neck.forward(&self.encoder.forward(&x, training)?)
+    }
+
+    /// Pictures `[B, H, W, 3]`, bytes, as the first part reads them: `[B, 3, H, W]`.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn coloured(&self, pictures: &Tensor) -> Result<Tensor> {
         // Colours stay together in memory (channels_last), which convolutions on CPUs are fastest with.
         let x = pictures.f_permute([0, 3, 1, 2])?.f_to_kind(Kind::Float)?;
-        let x = x.f_sub(&self.colours[0])?.f_div(&self.colours[1])?;
-        self.neck.forward(&self.encoder.forward(&x, training)?)
+        Ok(x.f_sub(&self.colours[0])?.f_div(&self.colours[1])?)
+    }
+
+    /// A part by itself, as in training; one of [`detection::PARTS`]. The pyramid reads the states behind all stages, the
+    /// head gives the logits of the probabilities and of the thresholds; every other part goes from states to states.
+    ///
+    /// # Errors
+    /// libtorch throws, or there is no such part.
+    pub fn part(&self, name: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        Ok(match (name, stage_of(name)) {
+            ("stem", _) => vec![self.encoder.stem(&inputs[0], true)?],
+            (_, Some(stage)) => vec![self.encoder.stage(stage, &inputs[0], true)?],
+            ("pyramid", _) => vec![self.neck.forward(inputs)?],
+            ("head", _) => vec![
+                self.probability.forward(&inputs[0], true)?,
+                self.threshold.forward(&inputs[0], true)?,
+            ],
+            _ => bail!("the network has no part {name}"),
+        })
+    }
+
+    /// The tensors of a part.
+    pub fn listed_of(&self, name: &str) -> Listed {
+        let mut all = Listed::default();
+        match (name, stage_of(name)) {
+            ("stem", _) => self.encoder.list_stem("encoder", &mut all),
+            (_, Some(stage)) => self.encoder.list_stage(stage, "encoder", &mut all),
+            ("pyramid", _) => self.neck.list("neck", &mut all),
+            _ => self.list_head(&mut all),
+        }
+        all
+    }
+
+    fn list_head(&self, all: &mut Listed) {
+        self.probability.list("head.probability", all);
+        self.threshold.list("head.threshold", all);
     }
 
     /// Gives the encoder the values of a file, by torchvision's names.
@@ -199,8 +248,7 @@ impl DbNet {
         let mut all = Listed::default();
         self.encoder.list("encoder", &mut all);
         self.neck.list("neck", &mut all);
-        self.probability.list("head.probability", &mut all);
-        self.threshold.list("head.threshold", &mut all);
+        self.list_head(&mut all);
         all
     }
 }

@@ -12,10 +12,12 @@ use super::layers::Fresh;
 use super::network::DbNet;
 use crate::gpu;
 use crate::train::tensors;
+use ::detection::Page;
 use ::detection::description::{Description, ExportedDetector};
 use ::detection::found::{FOUND, FOUND_FILE, draw, found_json};
+use ::detection::metric::Counts;
 use ::detection::picture::{self, EXPECTED};
-use ::detection::post::{Detection, Map, detections};
+use ::detection::post::{Detection, Map, PageScorer, detections};
 use ::detection::view::View;
 use ::training::exported::WEIGHTS_FILE;
 use config::{Problem, Problems};
@@ -54,11 +56,8 @@ impl Detector {
         })
     }
 
-    /// The texts in a picture, in its pixels.
-    ///
-    /// # Errors
-    /// libtorch throws, or an output is not finite.
-    pub fn find(&self, picture: &RgbImage) -> Result<Vec<Detection>> {
+    /// The probabilities of a picture, and how it was brought into their square.
+    fn map(&self, picture: &RgbImage) -> Result<(Map, View)> {
         let side = self.about.size;
         let view = View::whole(picture.dimensions(), (side as u32, side as u32));
         let shape = [1, side as i64, side as i64, 3];
@@ -70,7 +69,16 @@ impl Detector {
             values.iter().all(|value| value.is_finite()),
             "an output is not finite"
         );
-        let found = detections(&Map::new((side, side), values), &self.about.post());
+        Ok((Map::new((side, side), values), view))
+    }
+
+    /// The texts in a picture, in its pixels.
+    ///
+    /// # Errors
+    /// libtorch throws, or an output is not finite.
+    pub fn find(&self, picture: &RgbImage) -> Result<Vec<Detection>> {
+        let (map, view) = self.map(picture)?;
+        let found = detections(&map, &self.about.post());
         let back = found.into_iter().map(|text| Detection {
             polygon: view.outline_back(&text.polygon),
             score: text.score,
@@ -78,14 +86,25 @@ impl Detector {
         Ok(back.collect())
     }
 
+    /// What is found of a page's texts, counted as in the search.
+    ///
+    /// # Errors
+    /// The picture cannot be decoded; or see [`Detector::find`].
+    pub fn score(&self, page: &Page) -> Result<Counts> {
+        let picture = decoded(&page.image)?;
+        let (map, view) = self
+            .map(&picture)
+            .with_context(|| page.image.display().to_string())?;
+        let scorer = PageScorer::new(map, view.truths(&page.truths));
+        Ok(scorer.counts(&self.about.post()))
+    }
+
     /// Finds the texts of a picture in a file, gives what was found as a line of JSON, and draws it into a copy in `to`.
     ///
     /// # Errors
     /// The picture cannot be decoded, or the copy not written; or see [`Detector::find`].
     pub fn look_at(&self, path: &Path, to: Option<&Path>) -> Result<String> {
-        let wrong = |found| Problems(vec![Problem::in_file(path, "picture", found, EXPECTED)]);
-        let bytes = picture::read(path).map_err(wrong)?;
-        let mut picture = picture::decode(&bytes).map_err(wrong)?;
+        let mut picture = decoded(path)?;
         let found = self
             .find(&picture)
             .with_context(|| path.display().to_string())?;
@@ -115,4 +134,11 @@ impl Detector {
         }
         Ok(fs::write(to.join(FOUND_FILE), lines)?)
     }
+}
+
+/// The picture in a file.
+fn decoded(path: &Path) -> Result<RgbImage, Problems> {
+    let wrong = |found| Problems(vec![Problem::in_file(path, "picture", found, EXPECTED)]);
+    let bytes = picture::read(path).map_err(wrong)?;
+    picture::decode(&bytes).map_err(wrong)
 }

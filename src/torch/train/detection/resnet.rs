@@ -108,26 +108,49 @@ impl ResNet {
     /// # Errors
     /// libtorch throws.
     pub fn forward(&self, x: &Tensor, training: bool) -> Result<Vec<Tensor>> {
-        let x = self.bn1.forward(&self.conv1.forward(x)?, training)?;
-        let mut x = x.f_relu()?.f_max_pool2d(3, 2, 1, 1, false)?;
+        let mut x = self.stem(x, training)?;
         let mut taps = Vec::new();
-        for stage in &self.stages {
-            for block in stage {
-                x = block.forward(&x, training)?;
-            }
+        for stage in 0..self.stages.len() {
+            x = self.stage(stage, &x, training)?;
             taps.push(x.shallow_clone());
         }
         Ok(taps)
     }
 
+    /// What is before the stages: `[B, C, H / 4, W / 4]`.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn stem(&self, x: &Tensor, training: bool) -> Result<Tensor> {
+        let x = self.bn1.forward(&self.conv1.forward(x)?, training)?;
+        Ok(x.f_relu()?.f_max_pool2d(3, 2, 1, 1, false)?)
+    }
+
+    /// A stage, from 0, of the states before it.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn stage(&self, stage: usize, x: &Tensor, training: bool) -> Result<Tensor> {
+        let mut blocks = self.stages[stage].iter();
+        blocks.try_fold(x.shallow_clone(), |x, block| block.forward(&x, training))
+    }
+
     /// Under torchvision's names behind `name`.
     pub fn list(&self, name: &str, all: &mut Listed) {
+        self.list_stem(name, all);
+        (0..self.stages.len()).for_each(|stage| self.list_stage(stage, name, all));
+    }
+
+    /// What is before the stages alone.
+    pub fn list_stem(&self, name: &str, all: &mut Listed) {
         self.conv1.list(&format!("{name}.conv1"), all);
         self.bn1.list(&format!("{name}.bn1"), all);
-        for (stage, blocks) in (1..).zip(&self.stages) {
-            for (at, block) in blocks.iter().enumerate() {
-                block.list(&format!("{name}.layer{stage}.{at}"), all);
-            }
+    }
+
+    /// A stage alone, from 0.
+    pub fn list_stage(&self, stage: usize, name: &str, all: &mut Listed) {
+        for (at, block) in self.stages[stage].iter().enumerate() {
+            block.list(&format!("{name}.layer{}.{at}", stage + 1), all);
         }
     }
 }

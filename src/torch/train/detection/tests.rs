@@ -6,15 +6,15 @@ use image::{Rgb, RgbImage};
 use rand::RngExt;
 
 use super::*;
+use crate::train::Trained;
 use crate::train::testing::{
     Recorder, Setting, Suite, alone, assert_diverges, assert_goes_on, trained_weights,
 };
-use crate::train::{Trained, default_trial};
 use ::training::testing::study_of;
 use config::kinds::detection::{KEYS, KIND, POST};
 use search::space::Value;
 use search::study::Purpose;
-use task::{Ended, Task};
+use task::{Ended, Metrics, Task};
 
 /// The side of the pages, in pixels.
 const SIDE: u32 = 64;
@@ -88,7 +88,7 @@ fn drawn(page: usize, to: &Path, name: &str, generator: &mut impl RngExt) -> Str
 }
 
 fn trial(site: &Site, changed: &[(&str, Value)]) -> TrialSpec {
-    let mut trial = default_trial(&site.spec, 5);
+    let mut trial = TrialSpec::of_defaults(&site.spec, 5);
     trial
         .config
         .extend(changed.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));

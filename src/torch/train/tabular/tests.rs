@@ -4,10 +4,10 @@ use rand::RngExt;
 use tch::Tensor;
 
 use super::*;
+use crate::train::Trained;
 use crate::train::testing::{
     Recorder, Setting, Suite, alone, assert_diverges, assert_goes_on, trained_weights,
 };
-use crate::train::{Trained, default_trial};
 use ::training::testing::study_of;
 use config::kinds::tabular::KEYS;
 use search::space::Value;
@@ -67,7 +67,7 @@ fn site(problem: &str) -> Site {
 }
 
 fn trial(site: &Site, changed: &[(&str, Value)]) -> TrialSpec {
-    let mut trial = default_trial(&site.spec, 5);
+    let mut trial = TrialSpec::of_defaults(&site.spec, 5);
     trial
         .config
         .extend(changed.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));

@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use anyhow::{Result, anyhow, ensure};
 
-use super::{Kind, Module, Parts, TorchTask, default_trial, told};
+use super::{Kind, Module, Parts, TorchTask, told};
 use crate::gpu;
 use ::text::checkpoint::Checkpoint;
 use ::text::data::Dataset;
@@ -108,7 +108,7 @@ impl TextTask {
             rows: Vec::new(),
             cache: PrefixCache::new(prefix::default_limit(device)),
         };
-        let trial = default_trial(spec, 0);
+        let trial = TrialSpec::of_defaults(spec, 0);
         if let Ok(name) = trial.text("model.name") {
             kind.encoder(name)?;
             if let Ok(length) = trial.int("tok.max_length") {

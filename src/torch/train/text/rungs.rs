@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use rand::RngExt;
 use tch::{Device, Kind, Tensor};
 
@@ -14,12 +14,13 @@ use super::prefix::Input;
 use super::rows::{Batch, Rows};
 use crate::gpu::tch_device;
 use crate::rungs::at;
-use crate::rungs::compare::{Named, finite, leaf, numbers, on_both, there_and_back};
+use crate::rungs::compare::{Named, finite, leaf, looked_at, numbers, on_both, there_and_back};
 use crate::train::layers::Dropouts;
 use crate::train::loss::{Loss, LossSettings};
-use crate::train::{default_trial, told};
+use crate::train::told;
 use ::request::torch_request::{Rung, TaskPart};
 use ::text::checkpoint::Checkpoint;
+use ::text::parts::{PartOf, part_of};
 use ::text::tokens::Tokens;
 use ::training::baseline::counts_of;
 use config::StudySpec;
@@ -41,18 +42,23 @@ const LABELS: usize = 4096;
 /// # Errors
 /// It fails, or something in it is not finite or not as on the CPU.
 pub fn task_part(spec: &StudySpec, part: &TaskPart, wanted: &Rung) -> Result<String> {
-    let (trial, device) = (default_trial(spec, wanted.seed), tch_device(wanted.device));
+    let (trial, device) = (
+        TrialSpec::of_defaults(spec, wanted.seed),
+        tch_device(wanted.device),
+    );
     match part {
         TaskPart::Loss { form, real } => loss(spec, trial, (form, *real), device),
         TaskPart::Trace(rows) => trace(spec, &trial, rows, wanted.device),
         TaskPart::Model => model(&MadeUp::new(spec, trial)?, device),
-        TaskPart::Head => MadeUp::new(spec, trial)?.on_both(device, &head),
-        TaskPart::Embeddings => MadeUp::new(spec, trial)?.on_both(device, &embeddings),
-        TaskPart::Layer(number) => {
+        TaskPart::Backward(name) => {
             let made_up = MadeUp::new(spec, trial)?;
             let layers = made_up.checkpoint.config.num_hidden_layers;
-            ensure!(*number < layers, "the model has {layers} layers");
-            made_up.on_both(device, &|on| layer(on, *number))
+            match part_of(name, layers) {
+                Some(PartOf::Head) => made_up.on_both(device, &head),
+                Some(PartOf::Embeddings) => made_up.on_both(device, &embeddings),
+                Some(PartOf::Layer(number)) => made_up.on_both(device, &|on| layer(on, number)),
+                None => bail!("the model has {layers} layers, and no part {name}"),
+            }
         }
     }
 }
@@ -365,12 +371,4 @@ fn trace(
         }
     }
     Ok("one pass over them, there and back, is finite".to_owned())
-}
-
-fn looked_at(what: &str, tensor: &Tensor) -> Result<()> {
-    let here = tensor
-        .f_detach()?
-        .f_to_device(Device::Cpu)
-        .context(what.to_owned())?;
-    finite(&[(what.to_owned(), here)])
 }
