@@ -154,7 +154,7 @@ impl Selected {
     }
 }
 
-/// How near a value is to the trivial answer's that is the same but for rounding, as a share of it.
+/// How near a value is to another one that is the same but for rounding, as a share of it.
 const COLLAPSED: f64 = 1e-6;
 
 impl Naive {
@@ -164,14 +164,23 @@ impl Naive {
             self.number,
             value(self.value)
         );
-        match (self.mean, self.optimism) {
-            (Some(mean), Some(optimism)) => format!(
-                "{single}; its repeats have {}: optimistic by {}",
-                value(mean),
-                value(optimism)
-            ),
+        match (self.mean, self.optimism_text()) {
+            (Some(mean), Some(optimism)) => {
+                format!("{single}; its repeats have {}: {optimism}", value(mean))
+            }
             (None, _) | (_, None) => single,
         }
+    }
+
+    /// `optimistic by 0.02`, `pessimistic by 0.01`; equal but for rounding: `neither optimistic nor pessimistic`.
+    pub fn optimism_text(&self) -> Option<String> {
+        let optimism = self.optimism?;
+        let rounding = COLLAPSED * self.value.abs().max(self.mean?.abs());
+        Some(match optimism {
+            off if off.abs() <= rounding => "neither optimistic nor pessimistic".to_owned(),
+            off if off > 0.0 => format!("optimistic by {}", value(off)),
+            off => format!("pessimistic by {}", value(-off)),
+        })
     }
 }
 
@@ -244,6 +253,25 @@ mod tests {
     use super::*;
     use search::space::Params;
     use search::study::selection::Estimate;
+
+    #[test]
+    fn rounding_is_neither_optimism_nor_pessimism() {
+        let naive = |value, mean, optimism| Naive {
+            number: 3,
+            value,
+            mean: Some(mean),
+            optimism: Some(optimism),
+        };
+        let text = |n: Naive| n.optimism_text().unwrap();
+        assert_eq!(text(naive(0.9, 0.8, 0.1)), "optimistic by 0.1");
+        assert_eq!(text(naive(0.9, 0.95, -0.05)), "pessimistic by 0.05");
+        for optimism in [0.0, -5.4e-20, 5.4e-20] {
+            assert_eq!(
+                text(naive(1e-3, 1e-3, optimism)),
+                "neither optimistic nor pessimistic"
+            );
+        }
+    }
 
     #[test]
     fn a_winner_whose_repeats_are_all_the_same_is_told_to_ignore_its_seed() {

@@ -133,12 +133,11 @@ fn luck(m: &Material, facts: &Facts) -> Option<String> {
         );
     }
     let naive = m.selection.as_ref().and_then(|s| s.naive.as_ref());
-    if let Some((naive, optimism)) = naive.and_then(|n| Some((n, n.optimism?))) {
+    if let Some((naive, optimism)) = naive.and_then(|n| Some((n, n.optimism_text()?))) {
         text += &format!(
-            " The best single value ({}, trial {}) was optimistic by {}.",
+            " The best single value ({}, trial {}) was {optimism}.",
             value(naive.value),
             naive.number,
-            value(optimism)
         );
     }
     Some(text)
