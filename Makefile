@@ -33,7 +33,7 @@ PYTHON ?= python3
 CARGO ?= cargo
 PREFIX ?= $(HOME)/.local
 
-# Where `make wheel` puts it.
+# Where `make wheel` and `make dist` put what they build.
 WHEELS ?= $(CARGO_TARGET_DIR)/dist
 
 # Trials in parallel, and arguments to add to any of the runs below (ARGS="--timeout 2h").
@@ -58,7 +58,7 @@ DATA_DIR := $(PREFIX)/share/tune
 unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTHON) .ci/fetch.py $(1)
 
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
-        install image wheel test-wheel uninstall clean help \
+        install image wheel test-wheel dist test-dist put-in-place uninstall clean help \
         fetch libtorch libtorch-cuda model data detection-data \
         this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-python test-python-callbacks test-cluster test-partition deny lint-scripts semver say-no-server \
         tune-criteria tune-criteria-max tune-criteria-supermax
@@ -72,6 +72,10 @@ run: build model ## Fetch what is missing, build, search 5 trials (RUN_ARGS)
 	"$(TUNE)" $(RUN_ARGS) $(ARGS)
 
 install: build ## Install to PREFIX (default ~/.local); runs from any directory
+	@$(MAKE) --no-print-directory put-in-place
+
+# A release is laid out by it, too.
+put-in-place:
 	install -D -m 755 "$(TUNE)" "$(DESTDIR)$(PREFIX)/bin/tune"
 	install -D -m 755 "$(dir $(TUNE))$(LIBRARY)" "$(DESTDIR)$(PREFIX)/lib/tune/$(LIBRARY)"
 	@# What shells complete, and the manual pages.
@@ -93,11 +97,18 @@ install: build ## Install to PREFIX (default ~/.local); runs from any directory
 image: ## Build a container image by podman or docker (docs/containers.md)
 	@builder="$$(command -v podman || command -v docker)" || { echo "neither podman nor docker is there to build an image" >&2; exit 1; }; \
 	"$$builder" build -f docs/examples/container/Containerfile -t tune $(ARGS) .
-wheel: libtorch ## Build the wheel for Python into $(CARGO_TARGET_DIR)/dist (WHEELS=DIRECTORY)
+
+wheel: libtorch this-clone ## Build the wheel for Python into $(CARGO_TARGET_DIR)/dist (WHEELS=DIRECTORY)
 	src/python/build.sh "$(WHEELS)"
 
 test-wheel: wheel ## Install it where neither Rust nor a compiler is, and use it
 	tests/python/wheel.sh "$(WHEELS)"/tune-*.whl
+
+dist: libtorch this-clone ## Make a release there: wheel, archive, SBOMs, licences, checksums
+	src/dist/dist.sh "$(WHEELS)"
+
+test-dist: libtorch ## Make it twice, in two clones, compare, and use it (two release builds)
+	tests/dist.sh
 
 uninstall: ## Remove the installed binary; configuration, studies and caches stay
 	rm -f "$(DESTDIR)$(PREFIX)/bin/tune" "$(DESTDIR)$(PREFIX)/lib/tune/$(LIBRARY)"

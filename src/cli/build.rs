@@ -19,7 +19,8 @@ fn note_commit() {
     if let Some(directory) = git(&["rev-parse", "--absolute-git-dir"]) {
         println!("cargo:rerun-if-changed={directory}/logs/HEAD");
     }
-    let commit = git(&["log", "-1", "--format=%h (%cs)"]);
+    // As long in every clone: without a length, git takes one that fits the number of its objects.
+    let commit = git(&["log", "-1", "--abbrev=12", "--format=%h (%cs)"]);
     let changed = git(&["status", "--porcelain", "--untracked-files=no"]);
     if let (Some(commit), Some(changed)) = (commit, changed) {
         let changed = if changed.is_empty() { "" } else { ", changed" };
@@ -30,6 +31,15 @@ fn note_commit() {
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     note_commit();
+    note_place();
+}
+
+/// Notes where the program is built, unless the environment says otherwise: nothing, for other machines.
+fn note_place() {
+    println!("cargo:rerun-if-env-changed=TUNE_BUILT_IN");
+    if std::env::var_os("TUNE_BUILT_IN").is_some() {
+        return;
+    }
     let out = std::env::var("OUT_DIR").unwrap_or_default();
     // target/PROFILE/build/PACKAGE-HASH/out
     let profile = std::path::Path::new(&out).ancestors().nth(3);

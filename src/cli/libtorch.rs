@@ -48,12 +48,13 @@ fn places() -> Vec<PathBuf> {
     }
     let program = std::env::current_exe().unwrap_or_default();
     let beside = program.parent().unwrap_or(Path::new("/"));
-    [
-        beside.join(NAME),
-        beside.join("../lib/tune").join(NAME),
-        Path::new(env!("TUNE_BUILT_IN")).join(NAME),
-    ]
-    .into()
+    // Empty in a release, which must not look in the working directory.
+    let built_in = Some(env!("TUNE_BUILT_IN")).filter(|place| !place.is_empty());
+    [beside.to_owned(), beside.join("../lib/tune")]
+        .into_iter()
+        .chain(built_in.map(PathBuf::from))
+        .map(|place| place.join(NAME))
+        .collect()
 }
 
 /// The library's path.

