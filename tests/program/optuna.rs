@@ -535,7 +535,9 @@ fn beside_optuna_no_trial_of_ours_is_lost_or_run_twice() {
             *did.entry(what.clone()).or_insert(0) += times.as_u64().unwrap();
         }
         *did.entry("studies".to_owned()).or_insert(0) += 1;
-        if Instant::now() >= end {
+        // A study of ours may end before a slow machine's Optuna has asked.
+        let asked = did.get("asked").is_some_and(|n| *n > 0);
+        if Instant::now() >= end && (asked || seed >= 50) {
             break;
         }
     }
