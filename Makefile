@@ -291,7 +291,7 @@ test-setup:
 # Not everybody has these three; .ci/run installs the first two. Known defects (advisories) are fetched from the network.
 DENY ?= bans licenses sources
 deny:
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check $(DENY); \
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked --workspace check $(DENY); \
 	 else echo "cargo-deny is not installed: licences and dependencies are not checked"; fi
 
 # The oldest Rust that Cargo.toml promises, where rustup has it.
