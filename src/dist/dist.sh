@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a release of the checked-out commit, the same bytes wherever it is made: `make dist`.
+# Makes a release of the checked-out commit, which is meant to have the same bytes wherever it is made: `make dist`.
 #
 #     src/dist/dist.sh DIRECTORY
 #

@@ -24,7 +24,7 @@ CARGO_TARGET_DIR=${CARGO_TARGET_DIR:?}/wheel
 TUNE_LIBSTDCXX=$CARGO_TARGET_DIR/libstdcxx.o
 export CARGO_TARGET_DIR TUNE_LIBSTDCXX "$linker=$here/wheel-cc.sh"
 
-# The same commit gives the same bytes wherever it is built (`make test-dist`): times are the commit's, or the first that an
+# The same commit is to give the same bytes wherever it is built (`make test-dist` compares): times are the commit's, or the first that an
 # archive can hold, and no path of this machine is in what is built. The clone's own has no other name here, or each clone
 # would compile everything anew: cargo compiles our crates by relative paths, and src/dist/dist.sh looks.
 SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 315532800)
