@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use crate::example::Showing;
 use crate::post::{PostSettings, Shape};
 use config::Problems;
 use config::kinds::detection::{POST, SHAPE};
@@ -174,7 +175,7 @@ impl Description {
         Ok(Description {
             format: 1,
             network: Network::of(trial)?,
-            size: trial.int::<usize>("input.size")?.next_multiple_of(32),
+            size: Showing::of(trial)?.size,
             shape: trial.text(SHAPE)?.to_owned(),
             threshold: f64::from(post.threshold),
             box_threshold: f64::from(post.box_threshold),

@@ -1,8 +1,5 @@
 //! Pages as a network learns of them: pictures and labels.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use anyhow::{Result, anyhow};
 use image::RgbImage;
 use rand_chacha::ChaCha8Rng;
@@ -99,39 +96,4 @@ impl Example {
             truths,
         }
     }
-}
-
-/// Makes things in so many threads (0: in this one), each by its number from 0; in their order.
-pub(crate) fn made_by<T: Send>(
-    threads: usize,
-    count: usize,
-    make: &(dyn Fn(usize) -> T + Sync),
-) -> Vec<T> {
-    if threads == 0 {
-        return (0..count).map(make).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let made = Mutex::new((0..count).map(|_| None).collect::<Vec<Option<T>>>());
-    let work = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
-                return;
-            }
-            let one = make(number);
-            if let Ok(mut made) = made.lock() {
-                made[number] = Some(one);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        (0..threads).for_each(|_| {
-            scope.spawn(work);
-        });
-    });
-    made.into_inner()
-        .unwrap_or_default()
-        .into_iter()
-        .flatten()
-        .collect()
 }

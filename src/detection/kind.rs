@@ -4,10 +4,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
+use rayon::ThreadPoolBuilder;
+use rayon::prelude::*;
 use serde_json::{Map, Value as Json};
 
 use crate::description::{Backbone, Network, export};
-use crate::example::{Example, Showing, augmentation, made_by};
+use crate::example::{Example, Showing, augmentation};
 use crate::made_up;
 use crate::page::Pages;
 use crate::read::{Columns, read};
@@ -136,7 +138,7 @@ impl Preparation for TextDetection {
         let train = train.unwrap_or_default();
         let train = &train[..train.len().min(READ)];
         at("their pictures and labels");
-        let read = made_by(threads, train.len(), &|k| {
+        let read = |k: usize| {
             let mut rng = rng(trial.seed, k as u64, "page");
             let augment = Some((&augment, &mut rng));
             let example = Example::of(&pages.pages[train[k]], &showing, augment)?;
@@ -145,11 +147,16 @@ impl Preparation for TextDetection {
             let labels = example.labels.planes.iter();
             labels.for_each(|value| value.to_bits().hash(&mut hasher));
             Ok(hasher.finish())
-        });
+        };
+        let checksums: anyhow::Result<Vec<u64>> = match threads {
+            0 => (0..train.len()).map(read).collect(),
+            threads => {
+                let pool = ThreadPoolBuilder::new().num_threads(threads).build()?;
+                pool.install(|| (0..train.len()).into_par_iter().map(read).collect())
+            }
+        };
         let mut all = DefaultHasher::new();
-        for checksum in read.into_iter().collect::<anyhow::Result<Vec<u64>>>()? {
-            checksum.hash(&mut all);
-        }
+        checksums?.hash(&mut all);
         Ok(ReadRows {
             checksum: all.finish(),
             what: format!("{} pages with their labels", train.len()),

@@ -7,9 +7,9 @@ mod lines;
 
 use std::path::Path;
 
+use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use crate::example::made_by;
 use crate::page::{Page, Pages, Truth};
 use crate::picture;
 use crate::polygon::{Point, Polygon};
@@ -115,8 +115,7 @@ impl Pages {
     /// # Errors
     /// Every picture that cannot be read, and every text that lies outside of its picture; of many the first.
     pub fn examine(&self) -> Result<String, Problems> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let results = made_by(threads, self.pages.len(), &|k| examined(&self.pages[k]));
+        let results: Vec<_> = self.pages.par_iter().map(examined).collect();
         let mut hash = Sha256::new();
         hash.update(b"text detection pages 1\0");
         let (mut problems, mut file) = (Vec::new(), Path::new(""));

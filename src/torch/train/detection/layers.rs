@@ -76,8 +76,8 @@ impl Conv {
         let [out, input, _, kernel] = self.weight.size()[..] else {
             anyhow::bail!("a convolution of the shape {:?}", self.weight.size());
         };
-        // On processors without AVX-512, oneDNN's way back of such a convolution never ends, or writes where it must not,
-        // if its channels are fewer than eight or not a multiple of it.
+        // With AVX2 alone, oneDNN's way back of a convolution of one pixel never ended, or wrote where it must not, with four
+        // channels. Its blocks are of eight.
         if kernel == 1 && (input % 8 != 0 || out % 8 != 0) {
             return self.as_product(x, [out, input]);
         }
