@@ -117,7 +117,9 @@ fn a_detector_goes_on_after_kills_and_its_export_finds_what_it_was_scored_for() 
 
     let at = |name: &str| killed.path().join(name).to_str().unwrap().to_owned();
     let (kept, pictures, out) = (at("kept"), at("configs/pages"), at("found"));
-    killed.expect(0, &["export", "pages", "-o", &kept]);
+    // The weights that the search has kept; nothing is trained again.
+    let (told, notes) = killed.expect(0, &["export", "pages", "-o", &kept]);
+    assert!(!told.contains("again") && notes.is_empty(), "{told}{notes}");
     killed.expect(0, &["predict", &kept, &pictures, "-o", &out]);
     let lines = fs::read_to_string(Path::new(&out).join("found.jsonl")).unwrap();
     let mut found = 0;

@@ -91,7 +91,8 @@ fn the_winner_answers_as_it_was_scored_and_says_what_is_wrong_with_rows() {
         let rows = project.path().join("configs/data/deliveries.csv");
         let out = |name: &str| project.path().join(name).to_str().unwrap().to_owned();
         let (kept, again, rows) = (out("kept"), out("again"), rows.to_str().unwrap().to_owned());
-        project.expect(0, &["export", "tabular", "-o", &kept]);
+        let (told, notes) = project.expect(0, &["export", "tabular", "-o", &kept]);
+        assert!(!told.contains("again") && notes.is_empty(), "{told}{notes}");
         project.expect(0, &["export", "tabular", "-o", &again, "--retrain"]);
         for name in ["model.safetensors", "tabular.json"] {
             let of = |dir: &str| fs::read(Path::new(dir).join(name)).unwrap();
