@@ -18,13 +18,16 @@ KEYS = {
 
 @dataclass(frozen=True)
 class Moment:
-    """An instant: by the clock, and by the CPU time that the process has used."""
+    """An instant: by the clock, by the CPU time that the process has used, and by the time in which its busiest thread has
+    run or stood in line for a core, and not slept.
+    """
 
     wall: float
     cpu: float
+    busiest: float
 
     def since(self, other):
-        return Moment(self.wall - other.wall, self.cpu - other.cpu)
+        return Moment(self.wall - other.wall, self.cpu - other.cpu, self.busiest - other.busiest)
 
 
 @dataclass
@@ -54,15 +57,21 @@ class Failed(Exception):
     """A program ended otherwise than it should."""
 
 
-def cpu_seconds(pid):
-    """CPU time of the threads that a process has now, in seconds, to the nanosecond."""
-    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+def now(pid):
+    """The moment of the threads that a process has now, to the nanosecond."""
+    wall, threads = time.perf_counter(), []
+    for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            ran, waited, _ = map(int, thread.read_text().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # It has ended.
+        threads.append((ran / 1e9, waited / 1e9))
+    return Moment(wall, sum(ran for ran, _ in threads), sum(max(threads)))
 
 
 def follow(command, environment):
     """Runs a program; returns its trials and the moment of its start."""
-    began = Moment(time.perf_counter(), 0.0)
+    began = Moment(time.perf_counter(), 0.0, 0.0)
     trials, environment = [], {**os.environ, **environment}
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
@@ -75,7 +84,7 @@ def follow(command, environment):
                 # What trains is not the program itself but a child of it.
                 pid = event["pid"]
             elif event["event"] in ("trial_started", "epoch_finished", "trial_finished"):
-                note(trials, event, Moment(time.perf_counter(), cpu_seconds(pid)))
+                note(trials, event, now(pid))
         if process.wait() != 0:
             errors.seek(0)
             raise Failed(f"{command[:4]} ended with {process.returncode}: {errors.read()[-2000:]}")
@@ -84,17 +93,17 @@ def follow(command, environment):
     return began, trials
 
 
-def note(trials, event, now):
+def note(trials, event, moment):
     if event["event"] == "trial_started":
-        trials.append(Trial(now, event.get("params", {})))
+        trials.append(Trial(moment, event.get("params", {})))
     elif event["event"] == "epoch_finished":
         loss = event["train_loss"] if "train_loss" in event else event["metrics"]["train_loss"]
-        trials[-1].epochs.append(now)
+        trials[-1].epochs.append(moment)
         trials[-1].losses.append(loss)
     else:
         if event.get("state", "COMPLETE") != "COMPLETE":
             raise Failed(f"a trial ended as {event['state']}: {event.get('attrs')}")
-        trials[-1].finished = now
+        trials[-1].finished = moment
 
 
 def thread_pools(threads):
