@@ -252,7 +252,7 @@ fn find_kept(
     };
     let recorded = chosen.trial.value().map(f64::to_bits);
     let same = kept.seed == chosen.training.seed && recorded == Some(kept.value.to_bits());
-    if !same || kept.about.is_empty() {
+    if !same {
         report::err("note: the kept weights are those of another training; they are not used");
         return Ok(None);
     }
