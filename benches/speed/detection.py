@@ -41,6 +41,7 @@ def expert(maps, parts):
     adamw = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.01, fused=True)
 
     def loss(logits, thresholds, batch):
+        # make_detection has the same for a comparison of values: with a sort of all pixels, and the focal loss beside.
         truth, mask, border, border_mask = batch.unbind(1)
         p, t = logits.sigmoid(), thresholds.sigmoid()
         each = F.binary_cross_entropy_with_logits(logits, truth, reduction="none")
@@ -127,12 +128,12 @@ def main():
             "tune": [options.tune.resolve(), "-C", folder, "speed", "--trials", "1", "--json", "--device", "cpu",
                      "--set", "run.threads=1", "--sampler", "random", "--pruner", "none"],
         }  # fmt: skip
-        print("| program | pages a second | waits for pages | loss of each epoch |\n|---|---|---|---|")
-        for _ in range(options.rounds):
+        print("| program | pages a second | training thread sleeps | loss of each epoch |\n|---|---|---|---|")
+        for turn in range(options.rounds):
+            # A study for each round: one that has ended would not train again.
+            studies = {"expert": [], "tune": ["--study", f"round-{turn}"]}
             for who, command in commands.items():
-                for old in folder.glob("tune.db*"):
-                    subprocess.run(["rm", "-r", old], check=True)
-                _, [trial] = follow(list(map(str, command)), thread_pools(1))
+                _, [trial] = follow([*map(str, command), *studies[who]], thread_pools(1))
                 spent = trial.epochs[-1].since(trial.epochs[0])
                 rate = (EPOCHS - 1) * options.parts[0] / spent.wall
                 losses = ", ".join(f"{loss:.3f}" for loss in trial.losses)
