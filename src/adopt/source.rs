@@ -104,7 +104,7 @@ pub fn copy(
         .map_err(|e| Failure::storage(format!("no temporary directory for a copy: {e}")))?;
     let target = dir.path().join("copy.db");
     if let Some(reader) = origin.reader() {
-        let study = foreign::read(reader, &path, file, wanted)?;
+        let study = foreign::read(origin, reader, &path, file, wanted)?;
         return Ok(DatabaseCopy {
             store: as_database(&study, &target)?,
             path,

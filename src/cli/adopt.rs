@@ -23,8 +23,8 @@ use supervisor::{LockOwner, StudyLock, spool, task_attributes};
 /// `tune adopt`
 #[derive(Debug, Args)]
 pub struct AdoptArgs {
-    /// Optuna's SQLite database (a path or sqlite:///PATH), Ray Tune's directory of an experiment, or a table of trials (CSV) such as W&B's;
-    /// it is only read
+    /// Optuna's SQLite database (a path or sqlite:///PATH), Ray Tune's directory of an experiment, Hyperopt's pickled trials, or a table of
+    /// trials (CSV) such as W&B's; it is only read
     #[arg(value_parser = source)]
     pub file: PathBuf,
     /// The task that goes on with it: a name in configs/ without .toml, or a path that ends in .toml
@@ -142,6 +142,9 @@ fn read_trials(
     adopt::check_names(names, asked)
         .and_then(|()| adopt::rename(&mut trials, names))
         .map_err(|e| Failure::input(format!("--rename {e}")))?;
+    if copy.origin == Origin::Hyperopt {
+        adopt::foreign::choose_by_place(&mut trials, asked.space);
+    }
     Ok(trials)
 }
 
@@ -288,7 +291,7 @@ fn told<'a>(
         origin: copy.origin,
         optuna: match copy.origin {
             Origin::Optuna => copy.store.optuna_version().map_err(|e| copy.failure(e))?,
-            Origin::Ray | Origin::Table => None,
+            Origin::Ray | Origin::Hyperopt | Origin::Table => None,
         },
         verdict: adopt::verdict::verdict(assessment),
         assessment,

@@ -42,7 +42,7 @@ Commands:
   tune config show TASK   Every value of a task, and where it comes from
   tune config schema      What a task file may hold, for editors
   tune rehearse TASK      A few steps: what fits, how long the search will take
-  tune adopt FILE         Take in a study that Optuna, Ray Tune or W&B made
+  tune adopt FILE         Take in a study that Optuna, Ray Tune, Hyperopt or W&B made
   tune export STUDY       The winner's model, as a directory
   tune simplify STUDY     The plainest point that is no worse than the winner
   tune export-trials      The trials as CSV, Parquet, for MLflow, TensorBoard or W&B

@@ -152,7 +152,7 @@ pub enum Command {
         after_help = "Examples:\n  tune config show criteria\n  tune config show criteria --set train.epochs=5 --json\n  tune config schema -o configs/tune.schema.json      # where `#:schema ./tune.schema.json` looks for it"
     )]
     Config(ConfigArgs),
-    /// Take in a study that Optuna, Ray Tune or W&B made elsewhere, and say what it is worth
+    /// Take in a study that Optuna, Ray Tune, Hyperopt or W&B made elsewhere, and say what it is worth
     #[command(
         after_help = "Examples:\n  tune adopt old.db --task mine --dry-run\n  tune adopt old.db --task mine --rename lr=optim.lr\n  tune adopt old.db --sketch > mine.toml\n  tune adopt ray_results/exp --task mine --metric loss:min"
     )]

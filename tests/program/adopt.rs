@@ -323,6 +323,50 @@ fn an_experiment_of_ray_tune_is_adopted_and_continued() {
 }
 
 #[test]
+fn pickled_trials_of_hyperopt_are_adopted_and_continued() {
+    let project = Project::synthetic();
+    let pickle = Path::new(crate::ROOT).join("tests/data/hyperopt/0.3.0-protocol-4.pkl");
+    let file = text(&pickle);
+    // Hyperopt minimizes the loss; a choice is kept as its place.
+    let (sketch, _) = project.expect(0, &["adopt", file, "--sketch"]);
+    for part in [
+        "direction = \"minimize\"",
+        "\"opt\" = { low = 0, high = 1, int = true }",
+        "\"layers\" = { low = 2, high = 8, int = true }",
+    ] {
+        assert!(sketch.contains(part), "{part}: {sketch}");
+    }
+    let (_, error) = project.expect(2, &["adopt", file, "--sketch", "--metric", "f2:max"]);
+    assert!(error.contains("there are acc, loss, more.f1"), "{error}");
+    let renamed = ["opt=optim.name", "layers=model.layers", "lr=optim.lr"];
+    let renamed = renamed.iter().flat_map(|pair| ["--rename", pair]);
+    let adopt = [
+        &["adopt", file, "--task", "synthetic", "--as", "hyperopt"][..],
+        &[
+            "--metric",
+            "loss:min",
+            "--set",
+            "objective.direction=minimize",
+        ],
+        &renamed.collect::<Vec<_>>(),
+    ]
+    .concat();
+    let (report, _) = project.expect(0, &adopt);
+    for part in [
+        "6 (4 complete, 2 failed)",
+        "made with Hyperopt",
+        "cuda_sticky (cudaErrorAssert) of 1 trial, first in trial 5",
+    ] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    let trials = project.trials("hyperopt");
+    let names: Vec<&Json> = trials.iter().map(|t| &t["params"]["optim.name"]).collect();
+    assert_eq!(names[0], names[1]);
+    assert!(names[0].is_string() && names[4].is_string() && names[0] != names[4]);
+    assert_eq!(trials[0]["attrs"]["metric.more.f1"], 0.25);
+}
+
+#[test]
 fn a_table_of_trials_is_adopted_by_the_columns_that_the_task_knows() {
     let project = Project::synthetic();
     let file = project.path().join("runs.csv");

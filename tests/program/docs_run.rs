@@ -261,7 +261,9 @@ impl Reader {
                 std::fs::create_dir(&results).unwrap();
                 let experiment = Path::new(crate::ROOT).join("tests/data/ray-experiment");
                 symlink(experiment, results.join("exp")).unwrap();
-                std::fs::write(here.join("trials.csv"), "lr,loss\n0.01,0.5\n0.02,0.4\n").unwrap();
+                let pickle = "tests/data/hyperopt/0.3.0-protocol-4.pkl";
+                let pickle = Path::new(crate::ROOT).join(pickle);
+                std::fs::copy(pickle, here.join("trials.pkl")).unwrap();
             }
             "coming-from-wandb.md" | "coming-from-nni.md" => {
                 let runs = "Name,State,lr,val_f1\na,finished,0.01,0.5\nb,crashed,0.02,\n";

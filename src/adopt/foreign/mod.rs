@@ -1,23 +1,28 @@
-//! Studies that other programs than Optuna have left, as Optuna's: Ray Tune's directory of an experiment, a table
-//! of trials as W&B exports it. From there on they are adopted as any study is.
+//! Studies that other programs than Optuna have left, as Optuna's: Ray Tune's directory of an experiment, Hyperopt's pickled
+//! trials, a table of trials as W&B exports it. From there on they are adopted as any study is.
 //!
 //! What these formats do not tell is filled in with the least that explains the trials: a parameter's domain reaches from
 //! its least to its greatest value, on a logarithmic scale where all are positive and the greatest is a hundred times the
 //! least; texts and truth values are choices.
 
+mod hyperopt;
 mod ray;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::Path;
 
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
+use files::bounded;
 use messages::clock::to_store;
 use messages::exit::Failure;
 use search::space::{Domain, Params, Value};
 use search::study::{Direction, FrozenTrial, TrialState};
+
+pub use hyperopt::choose_by_place;
 
 /// Values whose greatest is so many times the least are taken for ones on a logarithmic scale.
 const LOGARITHMIC: f64 = 100.0;
@@ -41,6 +46,8 @@ pub enum Origin {
     Optuna,
     /// Ray Tune's directory of an experiment.
     Ray,
+    /// Hyperopt's trials in a pickle.
+    Hyperopt,
     /// A table of trials: CSV.
     Table,
 }
@@ -48,14 +55,28 @@ pub enum Origin {
 impl Origin {
     /// What a file or directory looks like.
     pub fn of(path: &Path) -> Origin {
-        let table = path
-            .extension()
-            .is_some_and(|e| e.eq_ignore_ascii_case("csv"));
-        match (path.is_dir(), table) {
-            (true, _) => Origin::Ray,
-            (false, true) => Origin::Table,
-            (false, false) => Origin::Optuna,
+        let extension = path.extension().and_then(|e| e.to_str());
+        let extension = extension.unwrap_or_default().to_ascii_lowercase();
+        let pickled = || {
+            let mut head = [0; 2];
+            let read = bounded::open(path).and_then(|mut file| file.read_exact(&mut head));
+            read.is_ok() && hyperopt::begins(head)
+        };
+        match extension.as_str() {
+            _ if path.is_dir() => Origin::Ray,
+            "csv" => Origin::Table,
+            "pkl" | "pickle" => Origin::Hyperopt,
+            _ if pickled() => Origin::Hyperopt,
+            _ => Origin::Optuna,
         }
+    }
+
+    /// Which number is the value of a trial, where the program has a word for it.
+    fn value(self) -> Option<WantedValue> {
+        (self == Origin::Hyperopt).then(|| WantedValue {
+            metric: "loss".to_owned(),
+            direction: Direction::Minimize,
+        })
     }
 
     /// What reads its trials; `None`: it is a database of Optuna's.
@@ -63,6 +84,7 @@ impl Origin {
         match self {
             Origin::Optuna => None,
             Origin::Ray => Some(ray::read),
+            Origin::Hyperopt => Some(hyperopt::read),
             Origin::Table => Some(table::read),
         }
     }
@@ -72,6 +94,7 @@ impl Origin {
         match self {
             Origin::Optuna => "optuna",
             Origin::Ray => "ray",
+            Origin::Hyperopt => "hyperopt",
             Origin::Table => "table",
         }
     }
@@ -81,6 +104,7 @@ impl Origin {
         match self {
             Origin::Optuna => "made with Optuna",
             Origin::Ray => "made with Ray Tune",
+            Origin::Hyperopt => "made with Hyperopt",
             Origin::Table => "from a table",
         }
     }
@@ -123,11 +147,12 @@ pub(crate) struct Foreign {
     pub trials: Vec<FrozenTrial>,
 }
 
-/// Reads a study by one of the readers; `shown` is the path as it was given.
+/// Reads a study of any but Optuna's origin; `shown` is the path as it was given. Without a value that is wanted, the program's.
 ///
 /// # Errors
 /// It cannot be read, holds no trials, or not the value that is wanted (2).
 pub(crate) fn read(
+    origin: Origin,
     records: Reader,
     path: &Path,
     shown: &Path,
@@ -137,7 +162,8 @@ pub(crate) fn read(
     let records = records(path).map_err(failed)?;
     let metrics = records.iter().flat_map(|r| r.metrics.keys());
     let metrics: BTreeSet<&str> = metrics.map(String::as_str).collect();
-    let Some(wanted) = wanted else {
+    let usual = origin.value();
+    let Some(wanted) = wanted.or(usual.as_ref()) else {
         return Err(failed(format!(
             "nothing in it says which number is the value of a trial: say it with --metric NAME:min or NAME:max; there are {}",
             listed(&metrics)

@@ -1,8 +1,8 @@
 //! Tensors in files: which there are, of which shape and type, whether the files are whole, and their values. Files are
 //! safetensors, or what `torch.save` writes; nothing in them is executed.
 
+mod described;
 mod entry;
-mod pickle;
 mod safe;
 #[cfg(test)]
 mod tests;

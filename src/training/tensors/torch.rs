@@ -1,5 +1,5 @@
 //! Files of `torch.save`: a zip archive since PyTorch 1.6, pickles and raw bytes before. Only the
-//! description of the tensors is read here, by [`super::pickle`].
+//! description of the tensors is read here, by [`super::described`].
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,8 +7,10 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use zip::{CompressionMethod, ZipArchive};
 
+use pickle::{Refused, Value};
+
+use super::described::{self, Described, MAX_PICKLE, TensorRef};
 use super::entry::{Entry, Storage, width};
-use super::pickle::{self, MAX_PICKLE, Objects, Pickle, Refused, TensorRef, Value};
 
 /// What every file of `torch.save` before 1.6 begins with: a pickle of its magic number.
 const LEGACY: [u8; 13] = [
@@ -81,8 +83,8 @@ fn placed(
     Ok(all)
 }
 
-fn tensors(pickle: &Pickle) -> Result<BTreeMap<String, TensorRef>, String> {
-    match pickle.objects.tensors(pickle.value) {
+fn tensors(pickle: &Described) -> Result<BTreeMap<String, TensorRef>, String> {
+    match pickle.tensors() {
         Some(tensors) => Ok(tensors),
         None => Err("a pickle of something else than a dictionary of tensors".to_owned()),
     }
@@ -142,7 +144,7 @@ fn archive(file: &File, size: u64) -> Result<BTreeMap<String, Entry>, String> {
         return Err(format!("values in the byte order {order:?}"));
     }
     let bytes = read("data.pkl", MAX_PICKLE)?.unwrap_or_default();
-    let pickle = pickle::read(&bytes).map_err(told)?;
+    let pickle = described::read(&bytes).map_err(told)?;
     placed(tensors(&pickle)?, |tensor| {
         let key = &tensor.storage.key;
         let storage = places
@@ -163,8 +165,8 @@ fn archive(file: &File, size: u64) -> Result<BTreeMap<String, Entry>, String> {
 /// as its number of values in 8 bytes and the values.
 fn legacy(head: &[u8], mut file: &File, size: u64) -> Result<BTreeMap<String, Entry>, String> {
     let mut at = LEGACY.len() + 2;
-    let mut next = || -> Result<Pickle, String> {
-        let pickle = pickle::read(&head[at..]).map_err(told)?;
+    let mut next = || -> Result<Described, String> {
+        let pickle = described::read(&head[at..]).map_err(told)?;
         at += pickle.length;
         Ok(pickle)
     };
@@ -173,14 +175,15 @@ fn legacy(head: &[u8], mut file: &File, size: u64) -> Result<BTreeMap<String, En
         return Err(format!("version {version:?} of the format of `torch.save`"));
     }
     let machine = next()?;
-    if field(&machine.objects, machine.value, "little_endian") != Some(Value::Bool(true)) {
+    let little = machine.objects.field(machine.value, "little_endian");
+    if little != Some(Value::Bool(true)) {
         return Err("values in big-endian byte order".to_owned());
     }
     let pickle = next()?;
     let tensors = tensors(&pickle)?;
     let order = next()?;
     let keys = order.objects.members(order.value).unwrap_or_default();
-    let widths: BTreeMap<&str, (u64, u64)> = (pickle.objects.storages())
+    let widths: BTreeMap<&str, (u64, u64)> = (pickle.storages())
         .map(|s| (s.key.as_str(), (s.numel, width(s.dtype).unwrap_or(1))))
         .collect();
     let mut places = BTreeMap::new();
@@ -220,14 +223,4 @@ fn legacy(head: &[u8], mut file: &File, size: u64) -> Result<BTreeMap<String, En
         let place = places.get(key).copied();
         place.ok_or_else(|| format!("no storage {key}"))
     })
-}
-
-/// An entry of a dictionary.
-fn field(objects: &Objects, dict: Value, name: &str) -> Option<Value> {
-    let entries = objects.entries(dict)?;
-    let found = entries
-        .iter()
-        .rev()
-        .find(|(key, _)| objects.text(*key) == Some(name));
-    found.map(|(_, value)| *value)
 }
