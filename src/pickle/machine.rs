@@ -36,6 +36,14 @@ fn broken<T>(what: impl Into<String>) -> Result<T, Refused> {
     Err(Refused::Broken(what.into()))
 }
 
+/// What a list or a dictionary of a class of its own holds is not kept; nothing else holds anything.
+fn unkept(object: &Object, otherwise: &str) -> Result<(), Refused> {
+    match matches!(object, Object::Call(_)) {
+        true => Ok(()),
+        false => broken(otherwise),
+    }
+}
+
 struct Machine<'a> {
     bytes: &'a [u8],
     known: fn(&str) -> bool,
@@ -179,13 +187,12 @@ impl<'a> Machine<'a> {
             return self.make(Object::List(new));
         }
         let top = self.top()?;
-        match self.object(top)? {
-            Object::List(all) => all.extend(new),
-            // A class of its own that is a list, too: what it holds is not kept.
-            Object::Call(_) => {}
-            _ => return broken("something appended to what is no list"),
+        let object = self.object(top)?;
+        if let Object::List(all) = object {
+            all.extend(new);
+            return Ok(());
         }
-        Ok(())
+        unkept(object, "something appended to what is no list")
     }
 
     fn dicts(&mut self, opcode: u8) -> Result<(), Refused> {
@@ -206,12 +213,12 @@ impl<'a> Machine<'a> {
             return self.make(Object::Dict(all));
         }
         let top = self.top()?;
-        match self.object(top)? {
-            Object::Dict(all) => all.extend(new),
-            Object::Call(_) => {}
-            _ => return broken("an entry of what is no dictionary"),
+        let object = self.object(top)?;
+        if let Object::Dict(all) = object {
+            all.extend(new);
+            return Ok(());
         }
-        Ok(())
+        unkept(object, "an entry of what is no dictionary")
     }
 
     fn tuples(&mut self, opcode: u8) -> Result<(), Refused> {
@@ -297,10 +304,11 @@ impl<'a> Machine<'a> {
     fn build(&mut self) -> Result<(), Refused> {
         let attributes = self.pop()?;
         let top = self.top()?;
-        match self.object(top)? {
-            Object::Call(call) => call.state = attributes,
-            Object::Dict(_) => {}
-            _ => return broken("attributes of what has none"),
+        let object = self.object(top)?;
+        if let Object::Call(call) = object {
+            call.state = attributes;
+        } else if !matches!(object, Object::Dict(_)) {
+            return broken("attributes of what has none");
         }
         Ok(())
     }
