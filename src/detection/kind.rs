@@ -15,6 +15,7 @@ use crate::page::Pages;
 use crate::read::{Columns, read};
 use crate::start;
 use config::kinds::detection::KIND;
+use config::kinds::shared::FREEZE;
 use config::{Baseline, Prepared, Problems, StudySpec, TaskKind};
 use device::Device;
 use memory::Floor;
@@ -186,7 +187,8 @@ impl Preparation for TextDetection {
 }
 
 /// Weights, gradients and AdamW's two moments; a batch's pictures and labels; and the states that its first convolution and
-/// the batch norm behind it keep for the backward pass: 4 bytes each.
+/// the batch norm behind it keep for the backward pass: 4 bytes each, of states in bf16 2. Of a network that is frozen in part,
+/// all weights and nothing else of the first layers.
 struct DetectionFloor;
 
 impl Floor for DetectionFloor {
@@ -200,6 +202,12 @@ impl Floor for DetectionFloor {
         let side = size("input.size")?.next_multiple_of(32);
         let pixels = size("train.batch_size")? * side * side;
         let first = 2 * network.widths()[0] / 4;
-        Some(4 * (4 * network.parameters() + pixels * (3 + 4 + first)) as u64)
+        let half = config.get("train.precision")?.as_str()? == "bf16";
+        let (copies, kept) = match (size(FREEZE)?, half) {
+            (0, false) => (4, first),
+            (0, true) => (4, first / 2),
+            (_, _) => (1, 0),
+        };
+        Some(4 * (copies * network.parameters() + pixels * (3 + 4 + kept)) as u64)
     }
 }

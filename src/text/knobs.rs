@@ -76,7 +76,7 @@ fn bound<'a>(
 mod tests {
     use super::*;
     use crate::testing::TinyProject;
-    use config::kinds::text_classification::FREEZE;
+    use config::kinds::shared::FREEZE;
     use search::space::{Condition, Domain};
 
     /// A study that searches the layer-wise decay, and frozen layers from `low` to 2, which are all.

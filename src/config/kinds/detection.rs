@@ -2,7 +2,7 @@
 
 use search::study::Direction;
 
-use super::shared::{BY_LIBTORCH, LoopPresets, SPLIT, joined, training_loop};
+use super::shared::{BY_LIBTORCH, FREEZE, LoopPresets, SPLIT, joined, training_loop};
 use crate::active_when::{ActiveWhen, Is, when};
 use crate::key::{FRACTION, Key, KeyType, Preset, data, float, int, training};
 use crate::{Metric, TaskKind};
@@ -22,9 +22,9 @@ pub const POST: [&str; 4] = [
 ];
 
 /// Every key of the kind.
-pub const KEYS: &[Key] = &joined::<_, 47>(&[&OWN, &SPLIT, &LOOP]);
+pub const KEYS: &[Key] = &joined::<_, 49>(&[&OWN, &SPLIT, &LOOP]);
 
-const LOOP: [Key; 15] = training_loop(LoopPresets {
+const LOOP: [Key; 16] = training_loop(LoopPresets {
     epochs: 40,
     patience: 10,
     batch_size: 8,
@@ -37,7 +37,7 @@ const SHARE: KeyType = KeyType::Grid {
 };
 
 /// Those that no other kind has.
-const OWN: [Key; 25] = [
+const OWN: [Key; 26] = [
     data("data.path", KeyType::Path, Preset::Required)
         .help("the pages: a .jsonl file, a directory in the manner of ICDAR 2015, or a .json file in the manner of COCO-Text or MMOCR"),
     data(SHAPE, KeyType::Choice(&["quad", "polygon"]), Preset::Text("quad"))
@@ -50,6 +50,8 @@ const OWN: [Key; 25] = [
         .help("how wide it is; 1: 64 channels in the first stage, 512 in the last (2048 with resnet50)"),
     data("model.weights", KeyType::Path, Preset::Optional)
         .help("weights that the residual network begins with: a file under torchvision's names, .safetensors or what torch.save writes"),
+    training(FREEZE, int(0, 4), Preset::Int(0))
+        .help("k >= 1 freezes what is before the residual network's four layers and the first k of them, with their batch norms"),
     training("model.fpn_width", int(4, 2048), Preset::Int(256))
         .help("channels of the feature pyramid, rounded up to a multiple of 4"),
     training("labels.shrink_ratio", float(0.05, 0.95), Preset::Float(0.4))

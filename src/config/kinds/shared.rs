@@ -13,6 +13,9 @@ const FOCAL: ActiveWhen = when("loss.cls.type", Is::OneOf(&["focal"]));
 /// The probability from which on a row is of the second of two classes.
 pub const THRESHOLD: &str = "post.threshold";
 
+/// How many layers of an encoder are frozen.
+pub const FREEZE: &str = "train.freeze_encoder_layers";
+
 /// How rows are split.
 pub(super) const SPLIT: [Key; 7] = [
     data("data.group", KeyType::Text, Preset::Optional)
@@ -43,7 +46,7 @@ pub(super) struct LoopPresets {
 }
 
 /// What the loop reads.
-pub(super) const fn training_loop(presets: LoopPresets) -> [Key<'static>; 15] {
+pub(super) const fn training_loop(presets: LoopPresets) -> [Key<'static>; 16] {
     [
     training("train.epochs", int(1, 100_000), Preset::Int(presets.epochs))
         .help("most epochs of a trial"),
@@ -59,6 +62,8 @@ pub(super) const fn training_loop(presets: LoopPresets) -> [Key<'static>; 15] {
         .help("batches whose gradients make one step of the optimiser; what is left at an epoch's end makes one too"),
     training("train.clip_grad", float(0.0, 1e6), Preset::Float(1.0))
         .help("greatest global L2 norm of the gradients; 0 = no limit"),
+    training("train.precision", KeyType::Choice(&["fp32", "bf16"]), Preset::Text("fp32"))
+        .help("bf16: products in 16 bits (autocast); weights, losses and a text classifier's head stay in 32"),
     training("optim.lr", FRACTION, Preset::Float(presets.lr))
         .help("AdamW's learning rate at the end of the warm-up"),
     training("optim.weight_decay", float(0.0, 10.0), Preset::Float(0.01))

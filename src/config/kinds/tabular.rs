@@ -19,9 +19,9 @@ pub const CATEGORICAL: &str = "data.categorical";
 pub const IGNORE: &str = "data.ignore";
 
 /// Every key of the kind.
-pub const KEYS: &[Key] = &joined::<_, 40>(&[&OWN, &SPLIT, &LOOP, &CLASSES]);
+pub const KEYS: &[Key] = &joined::<_, 41>(&[&OWN, &SPLIT, &LOOP, &CLASSES]);
 
-const LOOP: [Key; 15] = training_loop(LoopPresets {
+const LOOP: [Key; 16] = training_loop(LoopPresets {
     epochs: 50,
     patience: 10,
     batch_size: 64,

@@ -2,7 +2,7 @@
 
 use search::study::Direction;
 
-use super::shared::{BY_LIBTORCH, CLASSES, LoopPresets, SPLIT, joined, training_loop};
+use super::shared::{BY_LIBTORCH, CLASSES, FREEZE, LoopPresets, SPLIT, joined, training_loop};
 use crate::active_when::{ActiveWhen, Is, when};
 use crate::key::{Key, KeyType, Preset, data, float, int, training};
 use crate::{Metric, TaskKind};
@@ -13,13 +13,10 @@ const TRAINED: ActiveWhen = when(FREEZE, Is::Below("the model's number of layers
 /// What acts on the linear layers between the pooled vector and the classifier.
 const DEEP: ActiveWhen = when("head.layers", Is::AtLeast(2));
 
-/// How many blocks are frozen.
-pub const FREEZE: &str = "train.freeze_encoder_layers";
-
 /// Every key of the kind.
 pub const KEYS: &[Key] = &joined::<_, 47>(&[&OWN, &SPLIT, &LOOP, &CLASSES]);
 
-const LOOP: [Key; 15] = training_loop(LoopPresets {
+const LOOP: [Key; 16] = training_loop(LoopPresets {
     epochs: 4,
     patience: 2,
     batch_size: 16,
@@ -27,7 +24,7 @@ const LOOP: [Key; 15] = training_loop(LoopPresets {
 });
 
 /// Those that no other kind has.
-const OWN: [Key; 19] = [
+const OWN: [Key; 18] = [
     data("data.path", KeyType::Path, Preset::Required)
         .help("the labelled rows: .csv with a header, or .jsonl (one object a line)"),
     data("data.text", KeyType::Text, Preset::Text("text"))
@@ -51,8 +48,6 @@ const OWN: [Key; 19] = [
     training("train.grad_checkpointing", KeyType::Bool, Preset::Bool(false))
         .help("keep only the inputs of trained layers and compute the rest again backwards: less memory, more time; other dropout masks")
         .only_where(TRAINED),
-    training("train.precision", KeyType::Choice(&["fp32", "bf16"]), Preset::Text("fp32"))
-        .help("bf16: products of the encoder in 16 bits (autocast); weights, head and loss stay in 32"),
     training("optim.layerwise_lr_decay", float(0.01, 1.0), Preset::Float(1.0))
         .help("the learning rate falls by this factor from the head to the last layer, from there to the one below, and so on to the embeddings")
         .only_where(TRAINED),

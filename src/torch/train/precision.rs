@@ -6,7 +6,7 @@ use tch::Device;
 
 use crate::gpu;
 
-/// What a model computes with, by its word in `train.precision`. Weights, head and loss are in 32 bits in any case.
+/// What a model computes with, by its word in `train.precision`. Weights and loss are in 32 bits in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {

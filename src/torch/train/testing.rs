@@ -215,6 +215,7 @@ fn tried_of_loop(key: &str) -> Option<(Setting, Value)> {
         "train.batch_size" => (vec![], 8.into()),
         "train.clip_grad" => (vec![], 0.01.into()),
         "train.grad_accum" => (vec![], 2.into()),
+        "train.precision" => (vec![], "bf16".into()),
         "optim.lr" => (vec![], 2e-3.into()),
         "optim.weight_decay" => (vec![], 0.1.into()),
         "optim.beta1" => (vec![], 0.8.into()),

@@ -21,6 +21,7 @@ use tch::{Kind as Type, Tensor};
 
 use super::ahead::Ahead;
 use super::layers::Parameter;
+use super::precision::Precision;
 use super::{Kind, Module, Outputs, Parts, Step, TorchTask};
 use crate::gpu;
 use ::detection::description::{Description, Network};
@@ -75,9 +76,12 @@ impl Kind for DetectionKind {
         _reporter: &mut dyn Reporter,
     ) -> Result<Box<dyn Module>> {
         let about = Description::of(trial)?;
+        let mut network = fresh(trial, self.start.as_ref(), self.device)?;
+        network.freeze(trial.int("train.freeze_encoder_layers")?)?;
         Ok(Box::new(DetectionModule {
-            network: fresh(trial, self.start.as_ref(), self.device)?,
+            network,
             loss: LossSettings::of(trial)?,
+            precision: trial.word("train.precision")?,
             showing: Showing::of(trial)?,
             augment: augmentation(trial)?,
             pages: self.pages.clone(),
@@ -106,6 +110,8 @@ fn fresh(trial: &TrialSpec, start: Option<&TensorFiles>, device: tch::Device) ->
 struct DetectionModule {
     network: DbNet,
     loss: LossSettings,
+    /// Of training steps. Pages are scored as the trained weights will be used, in 32 bits.
+    precision: Precision,
     showing: Showing,
     augment: AugmentSettings,
     pages: Arc<Pages>,
@@ -121,7 +127,9 @@ const PASS: usize = 8;
 
 impl Module for DetectionModule {
     fn parameters(&self) -> Result<Vec<Parameter>> {
-        Ok(self.network.listed().parameters)
+        let trained = |p: &Parameter| p.tensor.requires_grad();
+        let all = self.network.listed().parameters.into_iter();
+        Ok(all.filter(trained).collect())
     }
 
     fn buffers(&self) -> Result<Vec<(String, Tensor)>> {
@@ -153,7 +161,10 @@ impl Module for DetectionModule {
         let examples = step.rows.iter().map(|_| ahead.next()?);
         let examples: Vec<Example> = examples.collect::<Result<_>>()?;
         let (pictures, targets) = batch(&examples, self.showing.size, self.device)?;
-        let maps = self.network.forward(&pictures, true)?;
+        let maps = {
+            let _precision = self.precision.guard(self.device)?;
+            self.network.forward(&pictures, true)?
+        };
         let loss = self.loss.total(&self.loss.losses(&maps, &targets)?)?;
         let loss = loss.f_mul_scalar(step.rows.len() as f64 / step.weight)?;
         loss.f_backward()?;
@@ -195,6 +206,14 @@ impl Module for DetectionModule {
             let all = counts.metrics().into_iter().chain([("loss", loss)]);
             all.map(|(name, value)| (name.to_owned(), value)).collect()
         }))
+    }
+
+    fn weights(&self) -> Result<Vec<(String, Tensor)>> {
+        let listed = self.network.listed();
+        let frozen_too = listed.parameters.into_iter();
+        let values = frozen_too.map(|p| Ok((p.name, p.tensor.f_detach()?)));
+        let values: Result<Vec<_>> = values.collect();
+        Ok(values?.into_iter().chain(listed.buffers).collect())
     }
 
     fn about(&self) -> Result<Map<String, Json>> {

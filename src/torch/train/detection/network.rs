@@ -153,9 +153,12 @@ impl DbNet {
     /// libtorch throws.
     pub fn forward(&self, pictures: &Tensor, training: bool) -> Result<Maps> {
         let x = self.features(pictures, training)?;
+        let map = |head: &MapHead| -> Result<Tensor> {
+            Ok(head.forward(&x, training)?.f_to_kind(Kind::Float)?)
+        };
         Ok(Maps {
-            probability: self.probability.forward(&x, training)?,
-            threshold: self.threshold.forward(&x, training)?,
+            probability: map(&self.probability)?,
+            threshold: map(&self.threshold)?,
         })
     }
 
@@ -241,6 +244,14 @@ impl DbNet {
             tensor.f_copy_(&values)?;
         }
         Ok(())
+    }
+
+    /// Freezes what is before the encoder's layers and the first `layers` of them; none where it is 0.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn freeze(&mut self, layers: usize) -> Result<()> {
+        self.encoder.freeze(layers)
     }
 
     /// All its tensors: `encoder` with torchvision's names, `neck`, `head`.

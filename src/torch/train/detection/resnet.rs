@@ -77,6 +77,8 @@ pub struct ResNet {
     conv1: Conv,
     bn1: BatchNorm,
     stages: Vec<Vec<Block>>,
+    /// So many stages, and what is before them, are used as they are; with 0, nothing is.
+    frozen: usize,
 }
 
 impl ResNet {
@@ -100,7 +102,29 @@ impl ResNet {
             }
             stages.push(stage);
         }
-        Ok(ResNet { conv1, bn1, stages })
+        Ok(ResNet {
+            conv1,
+            bn1,
+            stages,
+            frozen: 0,
+        })
+    }
+
+    /// Trains the first `stages` no more, nor what is before them; none where it is 0.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn freeze(&mut self, stages: usize) -> Result<()> {
+        self.frozen = stages.min(self.stages.len());
+        let mut frozen = Listed::default();
+        if self.frozen > 0 {
+            self.list_stem("", &mut frozen);
+            (0..self.frozen).for_each(|stage| self.list_stage(stage, "", &mut frozen));
+        }
+        for parameter in frozen.parameters {
+            let _frozen = parameter.tensor.f_set_requires_grad(false)?;
+        }
+        Ok(())
     }
 
     /// The states behind the four stages, of `x [B, 3, H, W]`: `[B, C, H / 4, W / 4]`, to `[B, 8 C, H / 32, W / 32]`.
@@ -108,10 +132,10 @@ impl ResNet {
     /// # Errors
     /// libtorch throws.
     pub fn forward(&self, x: &Tensor, training: bool) -> Result<Vec<Tensor>> {
-        let mut x = self.stem(x, training)?;
+        let mut x = self.stem(x, training && self.frozen == 0)?;
         let mut taps = Vec::new();
         for stage in 0..self.stages.len() {
-            x = self.stage(stage, &x, training)?;
+            x = self.stage(stage, &x, training && stage >= self.frozen)?;
             taps.push(x.shallow_clone());
         }
         Ok(taps)

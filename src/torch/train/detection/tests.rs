@@ -1,15 +1,17 @@
 //! Training a detector: what it learns, that it is the same each time, and that every key acts.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use image::{Rgb, RgbImage};
 use rand::RngExt;
 
 use super::*;
-use crate::train::Trained;
+use crate::train::fit::{FitSettings, Judgement, fit};
 use crate::train::testing::{
     Recorder, Setting, Suite, alone, assert_diverges, assert_goes_on, trained_weights,
 };
+use crate::train::{Trained, Unheard};
 use ::training::testing::study_of;
 use config::kinds::detection::{KEYS, KIND, POST};
 use search::space::Value;
@@ -272,6 +274,45 @@ fn the_encoder_begins_with_the_weights_of_a_file() {
     assert!(problems.contains("model.weights"), "{problems}");
 }
 
+#[test]
+fn frozen_layers_keep_their_values_and_their_statistics() {
+    let site = site(12);
+    let trial = trial(&site, &[("train.freeze_encoder_layers", 2.into())]);
+    let mut task = open(&site);
+    let begun = fresh(&trial, None, tch::Device::Cpu).unwrap().listed();
+    let parts = task.parts(&trial, 0).unwrap();
+    let mut module = task.kind.module(&trial, &parts, &mut Unheard).unwrap();
+    let settings = FitSettings::of(&trial).unwrap();
+    let judgement = Judgement {
+        objective: &site.spec.objective,
+        post: &site.spec.post(),
+        tests: false,
+    };
+    fit(module.as_mut(), &settings, &judgement, None, &mut Unheard).unwrap();
+    let ended: BTreeMap<String, tch::Tensor> = module.weights().unwrap().into_iter().collect();
+    let begun = begun
+        .parameters
+        .into_iter()
+        .map(|p| (p.name, p.tensor))
+        .chain(begun.buffers);
+    let begun: BTreeMap<String, tch::Tensor> = begun.collect();
+    assert_eq!(ended.len(), begun.len());
+    for (name, tensor) in &ended {
+        let frozen = [
+            "encoder.conv1",
+            "encoder.bn1",
+            "encoder.layer1",
+            "encoder.layer2",
+        ];
+        let frozen = frozen.iter().any(|part| name.starts_with(part));
+        assert_eq!(tensor.equal(&begun[name]), frozen, "{name}");
+    }
+    // They are no parameters of the optimiser.
+    let trained = module.parameters().unwrap();
+    assert!(trained.iter().any(|p| p.name.starts_with("encoder.layer3")));
+    assert!(!trained.iter().any(|p| p.name.starts_with("encoder.layer2")));
+}
+
 /// See [`Suite::tried`].
 fn tried(key: &str) -> Option<(Setting, Value)> {
     let focal = || vec![("loss.prob.type", "focal".into())];
@@ -285,6 +326,7 @@ fn tried(key: &str) -> Option<(Setting, Value)> {
     Some(match key {
         "train.patience" => (long(2, 1e5), 1.into()),
         "train.min_delta" => (long(5, 0.0), 1e5.into()),
+        "train.freeze_encoder_layers" => (vec![], 2.into()),
         "input.size" => (vec![], 96.into()),
         "model.backbone" => (vec![], "resnet34".into()),
         "model.width" => (vec![], 0.1.into()),

@@ -9,6 +9,7 @@ use tch::{Kind as Type, Reduction, Tensor};
 
 use super::layers::Parameter;
 use super::loss::{Loss, LossSettings};
+use super::precision::Precision;
 use super::{Kind, Module, Outputs, Parts, Step, TorchTask, classes};
 use crate::gpu;
 use ::tabular::{Description, Scale, TableRows, load};
@@ -92,6 +93,7 @@ impl Kind for TabularKind {
             test: rows(&parts.test)?,
             targets: targets.f_to_device(self.device)?,
             batches: Vec::new(),
+            precision: trial.word("train.precision")?,
             train,
             model,
             loss,
@@ -143,6 +145,8 @@ struct TabularModule {
     targets: Tensor,
     /// The rows of this epoch's batches, on the device.
     batches: Vec<Tensor>,
+    /// Of training steps. Rows are scored as the trained weights will be used, in 32 bits.
+    precision: Precision,
     about: Description,
 }
 
@@ -170,7 +174,11 @@ impl Module for TabularModule {
     fn backward(&self, step: &Step<'_>) -> Result<Tensor> {
         let rows = &self.batches[step.batch];
         let rows = rows.f_narrow(0, step.from as i64, step.rows.len() as i64)?;
-        let outputs = self.model.forward(&self.train.inputs.rows(&rows)?, true)?;
+        let inputs = self.train.inputs.rows(&rows)?;
+        let outputs = {
+            let _precision = self.precision.guard(self.targets.device())?;
+            self.model.forward(&inputs, true)?.f_to_kind(Type::Float)?
+        };
         let targets = self.targets.f_index_select(0, &rows)?;
         let losses = self.loss.of_rows(&outputs, &targets)?;
         let loss = losses.f_sum(Type::Float)?.f_div_scalar(step.weight)?;

@@ -21,7 +21,6 @@ fn tried(key: &str) -> Option<(Setting, Value)> {
         "train.min_delta" => (long(5, 0.0), 10.0.into()),
         "train.freeze_encoder_layers" => (vec![], 1.into()),
         "train.grad_checkpointing" => (vec![], true.into()),
-        "train.precision" => (vec![], "bf16".into()),
         "tok.max_length" => (vec![], 8.into()),
         "tok.doc_stride" => (vec![("tok.max_length", 8.into())], 2.into()),
         "optim.layerwise_lr_decay" => (vec![], 0.8.into()),
