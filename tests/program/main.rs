@@ -63,5 +63,6 @@ mod submit;
 mod supervision;
 mod task_file;
 mod track;
+mod versions;
 mod views;
 mod watch;
