@@ -56,7 +56,7 @@ pub enum Object {
 /// A call that is not made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Call {
-    /// An [`Object::Global`].
+    /// An [`Object::Global`], or the [`Object::Call`] that would have made it.
     pub callee: Value,
     /// The arguments, a tuple.
     pub arguments: Value,
@@ -114,7 +114,7 @@ impl Objects {
         found.map(|(_, value)| *value)
     }
 
-    /// A call: the name of what is called, its arguments, and the attributes.
+    /// A call of what has a name: that, the arguments, and the attributes.
     pub fn call(&self, value: Value) -> Option<(&str, &[Value], Value)> {
         let Object::Call(call) = self.get(value)? else {
             return None;

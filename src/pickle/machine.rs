@@ -264,13 +264,16 @@ impl<'a> Machine<'a> {
             self.pop()?;
         }
         let (arguments, callee) = (self.pop()?, self.pop()?);
-        let Some(Object::Global(name)) = self.objects.get(callee) else {
+        let called = self.objects.get(callee);
+        // What is called may be a class that would have been made first.
+        if !matches!(called, Some(Object::Global(_) | Object::Call(_))) {
             return broken("a call of something that is no function");
-        };
+        }
+        let ordered = matches!(called, Some(Object::Global(name)) if name == ORDERED_DICT);
         let Some(given) = self.objects.members(arguments) else {
             return broken("a call without arguments");
         };
-        let made = match (name == ORDERED_DICT, given) {
+        let made = match (ordered, given) {
             (true, []) => Some(Object::Dict(Vec::new())),
             (true, [pairs]) => {
                 let pairs = self.pairs(*pairs);
@@ -497,6 +500,13 @@ mod tests {
             let x = pickle.objects.field(state, "x");
             assert_eq!(x, Some(Value::Int(2)), "{call:?}");
         }
+        // An object of a class that a call would have made has no name.
+        let pickle = run(b"ca\nmade\n)R)\x81.", LIMITS).unwrap();
+        assert!(matches!(
+            pickle.objects.get(pickle.value),
+            Some(Object::Call(_))
+        ));
+        assert_eq!(pickle.objects.call(pickle.value), None);
     }
 
     #[test]
