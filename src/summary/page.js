@@ -113,3 +113,4 @@ const start = (root) => {
   }
 };
 start(document);
+addEventListener("beforeprint", () => document.querySelectorAll("details:not([hidden])").forEach((part) => (part.open = true)));

@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde_json::{Value as Json, json};
 
 use super::format::printable;
+use super::state::without;
 use super::{choose, format};
 use messages::exit::Failure;
 use report::format::plural;
@@ -119,14 +120,8 @@ impl Enqueued {
 /// The command line of the last run with another goal; without one what is known of it.
 fn command_line(last: &[String], (task, study): (Option<&str>, &str), goal: u64) -> String {
     let mut words = vec!["tune".to_owned()];
-    let mut rest = last.iter().skip(1);
-    while let Some(word) = rest.next() {
-        if word == "--trials" {
-            rest.next();
-        } else if !word.starts_with("--trials=") {
-            words.push(shell_word(word));
-        }
-    }
+    let kept = without(last, &["--trials"], &[]);
+    words.extend(kept.iter().skip(1).map(|word| shell_word(word)));
     if last.len() < 2 {
         words.extend([task.unwrap_or("TASK"), "--study", study].map(shell_word));
     }

@@ -99,9 +99,11 @@ impl Holder {
         }
     }
 
-    /// The command line that a shell reads; `None` where it is not known.
+    /// The command line for a shell that goes on with the study; `None` where it is not known. Faults that the run made on
+    /// purpose are left out: nobody wants them again by copying a line.
     pub(super) fn command(&self) -> Option<String> {
-        let words = self.command.iter().skip(1).map(String::as_str);
+        let words = without(&self.command, &["--inject", "--inject-seed"], &[]);
+        let words = words.iter().skip(1).map(String::as_str);
         let line = report::shell_line(std::iter::once("tune").chain(words));
         (self.command.len() > 1).then_some(line)
     }
@@ -114,18 +116,26 @@ fn command_of(study: &str, run: &RunEntry) -> Vec<String> {
     if recorded.len() < 2 || then.is_none_or(|name| name == study) {
         return recorded.clone();
     }
-    let mut command = Vec::new();
-    let mut words = recorded.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--study" | "--from" => drop(words.next()),
-            "--fork" => {}
-            word if word.starts_with("--study=") || word.starts_with("--from=") => {}
-            word => command.push(word.to_owned()),
-        }
-    }
+    let mut command = without(recorded, &["--study", "--from"], &["--fork"]);
     command.extend(["--study".to_owned(), study.to_owned()]);
     command
+}
+
+/// A command line without these options and their values, and without these flags.
+pub(super) fn without(words: &[String], options: &[&str], flags: &[&str]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+        if options.contains(&name) {
+            if name == word {
+                words.next();
+            }
+        } else if !flags.contains(&word.as_str()) {
+            kept.push(word.clone());
+        }
+    }
+    kept
 }
 
 impl StudyState {
@@ -347,6 +357,22 @@ mod tests {
         assert_eq!(told(Some(owner.clone()), false, &run(None)), text);
         let text = "suspended, by Ctrl-Z or SIGSTOP: fg or kill -CONT 7 lets it go on (pid 7 on h)";
         assert_eq!(told(Some(owner), true, &run(None)), text);
+    }
+
+    #[test]
+    fn the_command_that_goes_on_makes_no_faults_on_purpose() {
+        let mut last = run(Some(4));
+        let more = [
+            "--inject",
+            "abort:0.1",
+            "--plain",
+            "--inject-seed=3",
+            "--notify=a b",
+        ];
+        last.record.command.extend(more.map(str::to_owned));
+        let command = Holder::of_run("s", &last, false).command();
+        let expected = "tune 'my task' --trials 3 --plain '--notify=a b'";
+        assert_eq!(command.as_deref(), Some(expected));
     }
 
     #[test]
