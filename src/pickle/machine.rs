@@ -7,6 +7,9 @@ use super::{Call, Limits, Object, Objects, Pickle, Refused, Value};
 /// The one class whose calls are made, so that all dictionaries are read alike.
 const ORDERED_DICT: &str = "collections.OrderedDict";
 
+/// Longest name of a class or a function with its module, in bytes.
+const MAX_NAME: usize = 1000;
+
 /// See [`super::read`].
 pub(super) fn run(bytes: &[u8], limits: Limits) -> Result<Pickle, Refused> {
     let mut machine = Machine {
@@ -242,7 +245,10 @@ impl<'a> Machine<'a> {
         let full = if opcode == 0x93 {
             let (name, module) = (self.pop()?, self.pop()?);
             match (self.objects.text(module), self.objects.text(name)) {
-                (Some(module), Some(name)) => format!("{module}.{name}"),
+                // One text can be named again and again.
+                (Some(module), Some(name)) if module.len() + name.len() <= MAX_NAME => {
+                    format!("{module}.{name}")
+                }
                 _ => return broken("a name that is none"),
             }
         } else {
@@ -471,6 +477,16 @@ mod tests {
         program.push(b'.');
         assert!(told(&program).contains("more instructions"));
         assert_eq!(told(b"]."), "read");
+    }
+
+    #[test]
+    fn a_long_text_is_no_name() {
+        let named = |length: usize| {
+            let texts = format!("V{}\nVb\n", "a".repeat(length));
+            told(&[texts.as_bytes(), b"\x93."].concat())
+        };
+        assert_eq!(named(MAX_NAME - 1), "read");
+        assert!(named(MAX_NAME).contains("a name that is none"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! one otherwise), and what the objective returned (`result`, with `loss` and `status`). Source: `hyperopt/base.py`, version 0.3.0.
 //! Its space is not kept, and of `hp.choice` only the place of what was chosen: [`choose_by_place`].
 
+use std::cell::Cell;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -19,11 +20,17 @@ use search::study::FrozenTrial;
 /// Longest file that is read, in bytes.
 const LONGEST: u64 = 256 << 20;
 
-/// 5,000 trials of 30 parameters take some 3,000,000 steps.
+/// 5,000 trials of 30 parameters take 3,900,000 steps.
 const LIMITS: Limits = Limits {
     known: |_| true,
-    steps: 20_000_000,
+    steps: 12_000_000,
 };
+
+/// Most entries of dictionaries that are looked at: one dictionary can be that of every trial, and stand in itself.
+const MOST_ENTRIES: usize = 8_000_000;
+
+/// So much is kept of an exception's name, and of its text, in characters.
+const ERROR: usize = 2000;
 
 /// Whether a file that begins so is a pickle: its protocol, 2 or newer, comes first.
 pub(super) fn begins(head: [u8; 2]) -> bool {
@@ -37,7 +44,7 @@ pub(super) fn read(file: &Path) -> Result<Vec<Record>, String> {
         Refused::Broken(what) => format!("a broken pickle: {what}"),
         Refused::Global(name) => format!("a pickle that asks for {name}"),
     })?;
-    let python = Reader(&pickle.objects);
+    let python = Reader::new(&pickle.objects);
     let expected = "expected the Trials object of Hyperopt, or its list of trials, in a pickle";
     let documents = python
         .documents(pickle.value)
@@ -49,8 +56,12 @@ pub(super) fn read(file: &Path) -> Result<Vec<Record>, String> {
         .zip(documents)
         .map(|(at, document)| {
             let record = python.record(*document);
-            record
-                .ok_or_else(|| format!("trial {at} has no state, misc.vals and result; {expected}"))
+            record.ok_or_else(|| match python.left.get() {
+                0 => {
+                    format!("trial {at} and those before it have more than {MOST_ENTRIES} entries")
+                }
+                _ => format!("trial {at} has no state, misc.vals and result; {expected}"),
+            })
         })
         .collect()
 }
@@ -76,20 +87,46 @@ pub fn choose_by_place(trials: &mut [FrozenTrial], space: &Space) {
 }
 
 /// What Python's and numpy's objects mean.
-struct Reader<'a>(&'a Objects);
+struct Reader<'a> {
+    objects: &'a Objects,
+    /// Entries of dictionaries that may still be looked at.
+    left: Cell<usize>,
+}
 
 impl<'a> Reader<'a> {
+    fn new(objects: &'a Objects) -> Reader<'a> {
+        Reader {
+            objects,
+            left: Cell::new(MOST_ENTRIES),
+        }
+    }
+
+    /// The entries of a dictionary; `None` as well where there have been too many.
+    fn entries(&self, dict: Python) -> Option<&'a [(Python, Python)]> {
+        let entries = self.objects.entries(dict)?;
+        let left = self.left.get().saturating_sub(entries.len() + 1);
+        self.left.set(left);
+        (left > 0).then_some(entries)
+    }
+
+    /// An entry of a dictionary by its name.
+    fn field(&self, dict: Python, name: &str) -> Option<Python> {
+        let mut entries = self.entries(dict)?.iter().rev();
+        let found = entries.find(|(key, _)| self.objects.text(*key) == Some(name));
+        found.map(|(_, value)| *value)
+    }
+
     /// The documents of the trials, of the object or of its list.
     fn documents(&self, value: Python) -> Option<&'a [Python]> {
-        let list = match self.0.call(value) {
-            Some((_, _, state)) => self.0.field(state, "_dynamic_trials")?,
+        let list = match self.objects.call(value) {
+            Some((_, _, state)) => self.field(state, "_dynamic_trials")?,
             None => value,
         };
-        self.0.members(list)
+        self.objects.members(list)
     }
 
     fn record(&self, document: Python) -> Option<Record> {
-        let field = |name: &str| self.0.field(document, name);
+        let field = |name: &str| self.field(document, name);
         let misc = field("misc")?;
         let result = field("result")?;
         let tid = field("tid").and_then(|tid| self.value(tid))?;
@@ -99,13 +136,15 @@ impl<'a> Reader<'a> {
             end: field("refresh_time").and_then(|time| self.time(time)),
             ..Record::default()
         };
-        for (name, drawn) in self.0.entries(self.0.field(misc, "vals")?)? {
-            let drawn = self.0.members(*drawn)?.first();
-            if let (Some(name), Some(value)) = (self.0.text(*name), drawn) {
+        for (name, drawn) in self.entries(self.field(misc, "vals")?)? {
+            let drawn = self.objects.members(*drawn)?.first();
+            if let (Some(name), Some(value)) = (self.objects.text(*name), drawn) {
                 record.params.insert(name.to_owned(), self.value(*value)?);
             }
         }
-        let status = self.0.field(result, "status").and_then(|s| self.0.text(s));
+        let status = self
+            .field(result, "status")
+            .and_then(|s| self.objects.text(s));
         record.state = match self.value(field("state")?)?.as_i64()? {
             // JOB_STATE_DONE; an objective that says nothing of a status has returned its loss.
             2 if matches!(status, None | Some("ok")) => State::Ended,
@@ -113,25 +152,23 @@ impl<'a> Reader<'a> {
             _ => State::Open,
         };
         record.error = self
-            .0
             .field(misc, "error")
             .and_then(|error| self.error(error));
         self.take_numbers(&mut record, result);
-        Some(record)
+        (self.left.get() > 0).then_some(record)
     }
 
     /// Every number of what the objective returned, by its name; in dictionaries below it by names with dots.
     fn take_numbers(&self, record: &mut Record, result: Python) {
         let mut left = vec![(String::new(), result)];
         while let Some((above, dict)) = left.pop() {
-            for (name, value) in self.0.entries(dict).unwrap_or_default() {
-                let Some(name) = self.0.text(*name) else {
+            for (name, value) in self.entries(dict).unwrap_or_default() {
+                let Some(name) = self.objects.text(*name) else {
                     continue;
                 };
                 let name = format!("{above}{name}");
                 match self.value(*value).and_then(|value| value.as_f64()) {
                     Some(x) => drop(record.metrics.insert(name, [(0, x)].into())),
-                    // One dictionary can stand in another without end.
                     None if above.len() < 100 => left.push((format!("{name}."), *value)),
                     None => {}
                 }
@@ -141,43 +178,44 @@ impl<'a> Reader<'a> {
 
     /// The name and the text of an exception.
     fn error(&self, error: Python) -> Option<String> {
-        let parts = self.0.members(error)?.iter();
-        let parts: Option<Vec<&str>> = parts.map(|part| self.0.text(*part)).collect();
-        parts.map(|parts| parts.join(": "))
+        let [name, text, ..] = self.objects.members(error)? else {
+            return None;
+        };
+        let start = |part: &Python| -> Option<String> {
+            Some(self.objects.text(*part)?.chars().take(ERROR).collect())
+        };
+        Some(format!("{}: {}", start(name)?, start(text)?))
     }
 
-    /// A plain value, or a scalar of numpy's.
+    /// A number or a truth value, Python's or numpy's.
     fn value(&self, value: Python) -> Option<Value> {
         Some(match value {
             Python::Bool(yes) => Value::Bool(yes),
             Python::Int(number) => Value::Int(number),
             Python::Float(number) => Value::Float(number),
             Python::None => return None,
-            Python::Object(_) => match self.0.text(value) {
-                Some(text) => Value::from(text),
-                None => return self.scalar(value),
-            },
+            Python::Object(_) => return self.scalar(value),
         })
     }
 
     /// `numpy._core.multiarray.scalar(dtype("f8"), bytes)`; the attributes of the type have its byte order.
     fn scalar(&self, value: Python) -> Option<Value> {
-        let (name, [dtype, bytes], _) = self.0.call(value)? else {
+        let (name, [dtype, bytes], _) = self.objects.call(value)? else {
             return None;
         };
-        let (_, [word, ..], state) = self.0.call(*dtype)? else {
+        let (_, [word, ..], state) = self.objects.call(*dtype)? else {
             return None;
         };
         if !name.ends_with(".multiarray.scalar") {
             return None;
         }
         let mut bytes = self.bytes(*bytes)?;
-        let order = self.0.members(state).and_then(|state| state.get(1));
-        if order.and_then(|order| self.0.text(*order)) == Some(">") {
+        let order = self.objects.members(state).and_then(|state| state.get(1));
+        if order.and_then(|order| self.objects.text(*order)) == Some(">") {
             bytes.reverse();
         }
         let bytes = bytes.as_slice();
-        Some(match self.0.text(*word)? {
+        Some(match self.objects.text(*word)? {
             "f8" => Value::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
             "f4" => Value::Float(f64::from(f32::from_le_bytes(bytes.try_into().ok()?))),
             "i8" => Value::Int(i64::from_le_bytes(bytes.try_into().ok()?)),
@@ -195,18 +233,18 @@ impl<'a> Reader<'a> {
 
     /// Bytes; before protocol 3 they are a text of Latin-1 that would be encoded.
     fn bytes(&self, value: Python) -> Option<Vec<u8>> {
-        if let Object::Bytes(bytes) = self.0.get(value)? {
+        if let Object::Bytes(bytes) = self.objects.get(value)? {
             return Some(bytes.clone());
         }
-        let (name, arguments, _) = self.0.call(value)?;
-        let text = self.0.text(*arguments.first()?)?;
+        let (name, arguments, _) = self.objects.call(value)?;
+        let text = self.objects.text(*arguments.first()?)?;
         let bytes = text.chars().map(|c| u8::try_from(u32::from(c)).ok());
         bytes.filter(|_| name == "_codecs.encode").collect()
     }
 
     /// A `datetime`, which Hyperopt keeps in UTC: year, month, day, hour, minute, second, and microseconds in three bytes.
     fn time(&self, value: Python) -> Option<Timestamp> {
-        let (name, arguments, _) = self.0.call(value)?;
+        let (name, arguments, _) = self.objects.call(value)?;
         let bytes = self.bytes(*arguments.first().filter(|_| name == "datetime.datetime")?)?;
         let [y1, y0, month, day, hour, minute, second, u2, u1, u0] =
             bytes.as_slice().try_into().ok()?;
@@ -272,7 +310,7 @@ mod tests {
     fn scalars_of_numpy_are_read_in_both_byte_orders() {
         let told = |program: &[u8]| {
             let pickle = pickle::read(program, LIMITS).unwrap();
-            Reader(&pickle.objects).value(pickle.value)
+            Reader::new(&pickle.objects).value(pickle.value)
         };
         let scalar = |word: &str, order: &str, bytes: &[u8]| {
             let mut program = b"cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n(".to_vec();
@@ -322,6 +360,26 @@ mod tests {
             let error = read(&file).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn a_dictionary_that_stands_everywhere_is_looked_at_so_often_and_no_more() {
+        // Each of thirty dictionaries has the one before it twice.
+        let mut program = b"\x80\x04}q\x00".to_vec();
+        for at in 0..30 {
+            program.extend(b"}(\x8c\x01ah");
+            program.push(at);
+            program.extend(b"\x8c\x01bh");
+            program.push(at);
+            program.extend([b'u', b'q', at + 1]);
+        }
+        // The last is what a trial returned.
+        program.extend(b"q\x40](}(\x8c\x03tidK\x00\x8c\x05stateK\x02\x8c\x06resulth\x40\x8c\x04misc}\x8c\x04vals}sue.");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t.pkl");
+        std::fs::write(&file, program).unwrap();
+        let told = read(&file).unwrap_err();
+        assert!(told.contains("more than 8000000 entries"), "{told}");
     }
 
     #[test]
