@@ -51,7 +51,7 @@ for file in lib/tune/libtune_torch.so share/man/man1/tune.1 share/bash-completio
 done
 
 # All that cargo links is in the SBOM and among the licences, and the wheel has both.
-cd "$root"
+cd "$dir/one/clone"
 for linked in tune=tune tune-torch=libtune_torch; do
     cargo tree --locked --edges normal,no-proc-macro --target x86_64-unknown-linux-gnu --prefix none --format '{p}' \
         --package "${linked%=*}" >"$dir/unpacked/${linked#*=}.tree"
