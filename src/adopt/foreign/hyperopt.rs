@@ -29,6 +29,9 @@ const LIMITS: Limits = Limits {
 /// Most entries of dictionaries that are looked at: one dictionary can be that of every trial, and stand in itself.
 const MOST_ENTRIES: usize = 8_000_000;
 
+/// Numbers and times have at most so many bytes.
+const MOST_BYTES: usize = 16;
+
 /// So much is kept of an exception's name, and of its text, in characters.
 const ERROR: usize = 2000;
 
@@ -234,12 +237,15 @@ impl<'a> Reader<'a> {
     /// Bytes; before protocol 3 they are a text of Latin-1 that would be encoded.
     fn bytes(&self, value: Python) -> Option<Vec<u8>> {
         if let Object::Bytes(bytes) = self.objects.get(value)? {
-            return Some(bytes.clone());
+            return (bytes.len() <= MOST_BYTES).then(|| bytes.clone());
         }
         let (name, arguments, _) = self.objects.call(value)?;
         let text = self.objects.text(*arguments.first()?)?;
+        if name != "_codecs.encode" || text.len() > 2 * MOST_BYTES {
+            return None;
+        }
         let bytes = text.chars().map(|c| u8::try_from(u32::from(c)).ok());
-        bytes.filter(|_| name == "_codecs.encode").collect()
+        bytes.collect()
     }
 
     /// A `datetime`, which Hyperopt keeps in UTC: year, month, day, hour, minute, second, and microseconds in three bytes.
