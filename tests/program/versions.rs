@@ -40,7 +40,8 @@ fn a_study_of_every_released_version_is_read_and_goes_on() {
         assert!(best["best"]["value"].is_f64(), "{shown}: {best}");
         let (status, _) = project.expect(0, &["status", "kept"]);
         assert!(status.contains("by repeats"), "{shown}: {status}");
-        project.expect(0, &["report", "kept", "-o", "report.html"]);
+        let page = project.path().join("report.html");
+        project.expect(0, &["report", "kept", "-o", page.to_str().unwrap()]);
         assert_eq!(fs::read(project.database()).unwrap(), before, "{shown}");
         let (run, _) = project.expect(0, &["kept", "--trials", "16"]);
         assert!(run.contains("16 of 16 trials finished"), "{shown}: {run}");
