@@ -36,6 +36,11 @@ PREFIX ?= $(HOME)/.local
 # Where `make wheel` and `make dist` put what they build.
 WHEELS ?= $(CARGO_TARGET_DIR)/dist
 
+# For which machines: this one's architecture, or aarch64.
+ARCH ?= $(shell uname -m)
+# The libtorch that is linked for them.
+LIBTORCH_OF_ARCH := $(if $(filter $(shell uname -m),$(ARCH)),$(LIBTORCH),$(TUNE_CACHE)/libtorch-2.11.0-$(ARCH)/torch)
+
 # Trials in parallel, and arguments to add to any of the runs below (ARGS="--timeout 2h").
 PAR ?= 2
 ARGS ?=
@@ -50,6 +55,8 @@ RUN_ARGS ?= criteria --study quickstart --trials 5 --parallel $(PAR)
 # --- Derived -----------------------------------------------------------------------------------------
 
 TUNE := $(CARGO_TARGET_DIR)/release/tune
+# One that runs on this machine, where TUNE is for others.
+TUNE_HERE ?= $(TUNE)
 # What it loads where a trial needs libtorch.
 LIBRARY := libtune_torch.so
 # The shipped tasks. With the default PREFIX it is where tune looks when it is started outside a project.
@@ -59,7 +66,7 @@ unless-complete = cmp -s .ci/pins/$(1) "$(TUNE_CACHE)/$(2)/.pins-$(1)" || $(PYTH
 
 .PHONY: build run test test-all soak fuzz check check-exports bench search-bench bench-search-cost bench-night bench-recovery bench-utilisation speed-bench \
         install image wheel test-wheel dist test-dist put-in-place uninstall clean help \
-        fetch libtorch libtorch-cuda model data detection-data \
+        fetch libtorch libtorch-of-arch libtorch-cuda model data detection-data \
         this-clone fmt clippy doc msrv test-setup test-rust test-without-libtorch standin test-gpu-standin test-web test-web-if-there test-python test-python-callbacks test-cluster test-partition deny lint-scripts semver say-no-server \
         tune-criteria tune-criteria-max tune-criteria-supermax
 
@@ -81,9 +88,9 @@ put-in-place:
 	@# What shells complete, and the manual pages.
 	@for at in bash:bash-completion/completions/tune zsh:zsh/site-functions/_tune fish:fish/vendor_completions.d/tune.fish; do \
 	    file="$(DESTDIR)$(PREFIX)/share/$${at#*:}"; \
-	    mkdir -p "$$(dirname "$$file")" && "$(TUNE)" completions "$${at%%:*}" > "$$file"; \
+	    mkdir -p "$$(dirname "$$file")" && "$(TUNE_HERE)" completions "$${at%%:*}" > "$$file"; \
 	done
-	@"$(TUNE)" man "$(DESTDIR)$(PREFIX)/share/man/man1"
+	@"$(TUNE_HERE)" man "$(DESTDIR)$(PREFIX)/share/man/man1"
 	@# What the user has edited stays; a newer version of it is only pointed out.
 	@find configs -type f | while IFS= read -r file; do \
 	    target="$(DESTDIR)$(DATA_DIR)/$$file"; \
@@ -98,14 +105,14 @@ image: ## Build a container image by podman or docker (docs/containers.md)
 	@builder="$$(command -v podman || command -v docker)" || { echo "neither podman nor docker is there to build an image" >&2; exit 1; }; \
 	"$$builder" build -f docs/examples/container/Containerfile -t tune $(ARGS) .
 
-wheel: libtorch this-clone ## Build the wheel for Python into $(CARGO_TARGET_DIR)/dist (WHEELS=DIRECTORY)
-	src/python/build.sh "$(WHEELS)"
+wheel: libtorch-of-arch this-clone ## Build the wheel for Python into $(CARGO_TARGET_DIR)/dist (WHEELS=DIRECTORY, ARCH=aarch64)
+	LIBTORCH="$(LIBTORCH_OF_ARCH)" src/python/build.sh "$(WHEELS)" $(ARCH)
 
 test-wheel: wheel ## Install it where neither Rust nor a compiler is, and use it
-	tests/python/wheel.sh "$(WHEELS)"/tune-*.whl
+	tests/python/wheel.sh "$(WHEELS)"/tune-*_$(ARCH).whl
 
-dist: libtorch this-clone ## Make a release there: wheel, archive, SBOMs, licences, checksums
-	src/dist/dist.sh "$(WHEELS)"
+dist: libtorch-of-arch this-clone ## Make a release there: wheel, archive, SBOMs, licences, checksums (ARCH=aarch64)
+	LIBTORCH="$(LIBTORCH_OF_ARCH)" src/dist/dist.sh "$(WHEELS)" $(ARCH)
 
 test-dist: libtorch ## Make it twice, in two clones, compare, and use it (two release builds)
 	tests/dist.sh
@@ -315,6 +322,13 @@ ifeq ($(LIBTORCH),$(OWN_LIBTORCH))
 	@$(call unless-complete,libtorch,libtorch-2.11.0)
 else
 	@$(PYTHON) .ci/fetch.py check "$(LIBTORCH)"
+endif
+
+# What is linked for other machines is PyTorch's for these.
+libtorch-of-arch: libtorch
+ifneq ($(LIBTORCH),$(LIBTORCH_OF_ARCH))
+	@[[ -f ".ci/pins/libtorch-$(ARCH)" ]] || { echo "ARCH=$(ARCH) is unknown: x86_64 or aarch64" >&2; exit 1; }
+	@$(call unless-complete,libtorch-$(ARCH),libtorch-2.11.0-$(ARCH))
 endif
 
 libtorch-cuda: libtorch ## Fetch the CUDA libraries for NVIDIA GPUs (2.0 GB)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fetches what `tune` needs and cannot build: libtorch, its CUDA libraries, the quick start's model.
 
-    fetch.py libtorch | libtorch-cuda | model | cuda-headers
+    fetch.py libtorch | libtorch-aarch64 | libtorch-cuda | model | cuda-headers
                                                   into $TUNE_CACHE (default ~/.cache/tune)
     fetch.py reviews [CSV]                        regenerates configs/data/reviews.csv
     fetch.py check DIR                            is DIR a libtorch that tune can be built with?
@@ -42,6 +42,7 @@ LIBTORCH_VERSION = "2.11.0"
 # Where each set goes, below the cache. A set that is merged shares its place with another one.
 PLACES = {
     "libtorch": f"libtorch-{LIBTORCH_VERSION}",
+    "libtorch-aarch64": f"libtorch-{LIBTORCH_VERSION}-aarch64",
     "libtorch-cuda": f"libtorch-{LIBTORCH_VERSION}",
     "model": "models/minilm",
     "cuda-headers": "cuda-headers-13.0",
@@ -131,7 +132,7 @@ def fetch_set(name: str, cache: Path) -> None:
             tree = part / "tree"
             for pin in parse_pins(pins.decode()):
                 unpack(download(pin, part), pin, tree)
-            if name == "libtorch":
+            if (tree / "torch").is_dir() and name not in MERGED:
                 write_build_version(tree / "torch")
             # The stamp must not reach the disk before what it vouches for.
             os.sync()

@@ -1,14 +1,15 @@
 #!/bin/sh
 # Links what goes into the wheel against the symbols of glibc 2.28 (zig has those of every version), so that it runs on
-# machines that are older than the one that builds it. A linker for cargo; TUNE_ZIG names a Python that has ziglang, and
-# TUNE_LIBSTDCXX libstdcxx.cpp, compiled.
+# machines that are older than the one that builds it. A linker for cargo; TUNE_ZIG names a Python that has ziglang,
+# TUNE_ARCH the architecture, TUNE_CXX its g++, and TUNE_LIBSTDCXX libstdcxx.cpp, compiled.
 #
 # The C++ library is the compiler's own, which libtorch was made for, not zig's.
 set -eu
 
-stdcxx="$(g++ -print-file-name=libstdc++.so)"
+cxx=${TUNE_CXX:?}
+stdcxx="$("$cxx" -print-file-name=libstdc++.so)"
 older=${TUNE_LIBSTDCXX:?}
-gcc_s=$(g++ -print-file-name=libgcc_s.so.1)
+gcc_s=$("$cxx" -print-file-name=libgcc_s.so.1)
 for argument do
     shift
     case $argument in
@@ -19,7 +20,7 @@ for argument do
             argument=$(readlink -f "$stdcxx")
             ;;
         -lgcc_s) argument=$(readlink -f "$gcc_s") ;;
-        -lgomp) argument=$(readlink -f "$(g++ -print-file-name=libgomp.so)") ;;
+        -lgomp) argument=$(readlink -f "$("$cxx" -print-file-name=libgomp.so)") ;;
         -lgcc | -lgcc_eh) continue ;;
         # The program finds PyTorch, not the library: no path of this machine is in it.
         -Wl,-rpath*) continue ;;
@@ -28,4 +29,4 @@ for argument do
     esac
     set -- "$@" "$argument"
 done
-exec "${TUNE_ZIG:?}" -m ziglang cc -target x86_64-linux-gnu.2.28 "$@" -Wl,--allow-shlib-undefined
+exec "${TUNE_ZIG:?}" -m ziglang cc -target "${TUNE_ARCH:?}-linux-gnu.2.28" "$@" -Wl,--allow-shlib-undefined
