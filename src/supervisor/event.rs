@@ -40,7 +40,7 @@ pub enum Event {
     /// The database can be written again, and every batch has been answered by `Written` or
     /// `Overtaken`.
     StorageRecovered,
-    /// Other programs have changed the study.
+    /// Other programs have changed the study. Also that they have not, at the first look after they had taken numbers.
     StudyChanged(Changes),
     /// A look at the machine.
     Sampled(Sample),

@@ -80,6 +80,8 @@ pub struct Writer {
     seen: KnownTrials,
     /// Another program has written to the file since the last look.
     stale: bool,
+    /// The core waits for a look, whatever it finds: another program had taken numbers.
+    awaited: bool,
     /// And since the last look at all of the study.
     stale_as_a_whole: bool,
     /// Not before this time the next look is at all of the study.
@@ -143,6 +145,7 @@ impl Writer {
             seen,
             // What others did between the reading of the study and now.
             stale: true,
+            awaited: false,
             stale_as_a_whole: true,
             whole_after: Instant::now(),
             look_after: Instant::now(),
@@ -276,6 +279,7 @@ impl Writer {
             refused.add(&late);
         }
         self.queue.pop_front();
+        self.awaited |= !carried.renumbered.is_empty();
         let Some(batch) = batch else { return Ok(()) };
         let event = match late.is_empty() && carried.renumbered.is_empty() {
             true => Event::Batch(batch, BatchEvent::Written),
@@ -313,9 +317,10 @@ impl Writer {
     fn look(&mut self) -> Result<(), StoreError> {
         self.stale |= self.store.foreign_change();
         let whole = self.stale_as_a_whole && Instant::now() >= self.whole_after;
-        if self.stale || whole {
+        if self.stale || whole || self.awaited {
             let changes = self.changes()?;
-            if !changes.is_empty() {
+            let awaited = std::mem::take(&mut self.awaited);
+            if awaited || !changes.is_empty() {
                 let _ = self.events.send(Event::StudyChanged(changes));
             }
         }

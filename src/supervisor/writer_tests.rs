@@ -145,6 +145,23 @@ fn start(number: u64) -> [Write; 2] {
     ]
 }
 
+/// The start of a trial that no other is like.
+fn start_at_another_point(number: u64) -> [Write; 2] {
+    let mut starts = start(number);
+    if let Write::TrialCreated {
+        params,
+        distributions,
+        ..
+    } = &mut starts[0]
+    {
+        let choices = vec![1.into(), 2.into()];
+        let domain = Domain::Categorical { choices };
+        params.insert("x".into(), 2.into());
+        distributions.insert("x".into(), domain);
+    }
+    starts
+}
+
 fn end(number: u64, value: f64) -> [Write; 2] {
     [
         ended(number, "completed"),
@@ -307,19 +324,7 @@ fn a_point_that_another_program_took_during_an_outage_is_refused_and_results_sur
 fn a_trial_whose_number_another_program_took_during_an_outage_has_the_next_one() {
     let bench = Bench::new();
     let other = lock(&bench);
-    let mut starts = start(1);
-    if let Write::TrialCreated {
-        params,
-        distributions,
-        ..
-    } = &mut starts[0]
-    {
-        let choices = vec![1.into(), 2.into()];
-        let domain = Domain::Categorical { choices };
-        params.insert("x".into(), 2.into());
-        distributions.insert("x".into(), domain);
-    }
-    bench.batch(1, &[&end(0, 0.5), &starts]);
+    bench.batch(1, &[&end(0, 0.5), &start_at_another_point(1)]);
     assert!(failed_and_heals(&bench.event()));
     let take = "INSERT INTO trials (number, study_id, state, datetime_start) \
                 VALUES (1, 1, 'RUNNING', '2026-01-01 00:00:00.000000'); COMMIT";
@@ -335,6 +340,29 @@ fn a_trial_whose_number_another_program_took_during_an_outage_has_the_next_one()
     while bench.event() != Event::Batch(2, BatchEvent::Written) {}
     let values: Vec<Vec<f64>> = bench.trials().into_iter().map(|t| t.values).collect();
     assert_eq!(values, [vec![0.5], vec![], vec![0.25]]);
+}
+
+#[test]
+fn a_look_after_numbers_were_taken_is_told_though_who_took_them_is_gone() {
+    let bench = Bench::new();
+    let other = lock(&bench);
+    bench.batch(1, &[&end(0, 0.5), &start_at_another_point(1)]);
+    assert!(failed_and_heals(&bench.event()));
+    let take = "INSERT INTO trials (number, study_id, state, datetime_start) \
+                VALUES (1, 1, 'RUNNING', '2026-01-01 00:00:00.000000'); \
+                CREATE TRIGGER gone AFTER INSERT ON trials BEGIN DELETE FROM trials WHERE number = 1; END; COMMIT";
+    other.execute_batch(take).unwrap();
+    while !matches!(
+        bench.event(),
+        Event::Batch(1, BatchEvent::Overtaken { renumbered, .. }) if renumbered == [(1, 2)].into()
+    ) {}
+    loop {
+        let wait = Duration::from_secs(30);
+        if let Event::StudyChanged(changes) = bench.events.recv_timeout(wait).unwrap().1 {
+            assert!(changes.is_empty(), "{changes:?}");
+            break;
+        }
+    }
 }
 
 #[test]

@@ -43,14 +43,19 @@ impl Core {
         }
     }
 
+    /// What a look at the study has found. It finds every trial whose number was taken before it, unless it has been
+    /// deleted since.
+    pub(super) fn on_look(&mut self, changes: Changes) {
+        self.nodes.unseen.clear();
+        self.merge_foreign_changes(changes);
+    }
+
     /// Takes in what other programs did.
     pub(super) fn merge_foreign_changes(&mut self, changes: Changes) {
         if changes.is_empty() {
             return;
         }
         self.repeats.look_again();
-        // A look finds every trial whose number was taken before it.
-        self.nodes.unseen.clear();
         for number in changes.gone {
             self.contested.remove(&number);
             if !self.on_its_way(number) {

@@ -402,7 +402,7 @@ impl Core {
                 spool,
             } => self.on_storage_failed(error, heals, spool),
             Event::StorageRecovered => self.on_storage_recovered(),
-            Event::StudyChanged(changes) => self.merge_foreign_changes(changes),
+            Event::StudyChanged(changes) => self.on_look(changes),
             Event::Sampled(sample) => self.on_sampled(sample),
             Event::Xid { gpu, code } => self.on_xid(gpu, code),
             Event::ProbeLost(reason) => self.on_probe_lost(&reason),
