@@ -88,16 +88,12 @@ pub trait Module {
     /// libtorch throws.
     fn outputs(&self, part: Part, step: &mut dyn FnMut()) -> Result<Outputs>;
 
-    /// Everything that is trained, by the names under which it is kept.
+    /// Everything that whoever uses the model needs, by the names under which it is kept: what is trained, and buffers.
     ///
     /// # Errors
     /// libtorch throws.
     fn weights(&self) -> Result<Vec<(String, Tensor)>> {
-        let named = |p: Parameter| Ok((p.name, p.tensor.f_detach()?));
-        let mut all: Vec<(String, Tensor)> =
-            (self.parameters()?.into_iter().map(named)).collect::<Result<_>>()?;
-        all.extend(self.buffers()?);
-        Ok(all)
+        kept(self.parameters()?, self.buffers()?)
     }
 
     /// What stands beside the weights, for those who read them later.
@@ -105,6 +101,16 @@ pub trait Module {
     /// # Errors
     /// It cannot be written as JSON.
     fn about(&self) -> Result<Map<String, Json>>;
+}
+
+/// Parameters and buffers by the names under which they are kept, without their graphs.
+pub(super) fn kept(
+    parameters: Vec<Parameter>,
+    buffers: Vec<(String, Tensor)>,
+) -> Result<Vec<(String, Tensor)>> {
+    let named = |p: Parameter| Ok((p.name, p.tensor.f_detach()?));
+    let named: Result<Vec<_>> = parameters.into_iter().map(named).collect();
+    Ok(named?.into_iter().chain(buffers).collect())
 }
 
 /// Rows that are computed at once.

@@ -21,6 +21,7 @@ use tch::{Kind as Type, Tensor};
 
 use super::ahead::Ahead;
 use super::layers::Parameter;
+use super::module::kept;
 use super::precision::Precision;
 use super::{Kind, Module, Outputs, Parts, Step, TorchTask};
 use crate::gpu;
@@ -209,11 +210,9 @@ impl Module for DetectionModule {
     }
 
     fn weights(&self) -> Result<Vec<(String, Tensor)>> {
+        // What is frozen, too.
         let listed = self.network.listed();
-        let frozen_too = listed.parameters.into_iter();
-        let values = frozen_too.map(|p| Ok((p.name, p.tensor.f_detach()?)));
-        let values: Result<Vec<_>> = values.collect();
-        Ok(values?.into_iter().chain(listed.buffers).collect())
+        kept(listed.parameters, listed.buffers)
     }
 
     fn about(&self) -> Result<Map<String, Json>> {
