@@ -33,13 +33,17 @@ PYTHON ?= python3
 CARGO ?= cargo
 PREFIX ?= $(HOME)/.local
 
-# Where `make wheel` and `make dist` put what they build.
+# For which machines `make wheel` and `make dist` build: this one's architecture, or aarch64.
+HOST_ARCH := $(shell uname -m)
+ARCH ?= $(HOST_ARCH)
+# Where they put it, and the libtorch that they link.
+ifeq ($(ARCH),$(HOST_ARCH))
 WHEELS ?= $(CARGO_TARGET_DIR)/dist
-
-# For which machines: this one's architecture, or aarch64.
-ARCH ?= $(shell uname -m)
-# The libtorch that is linked for them.
-LIBTORCH_OF_ARCH := $(if $(filter $(shell uname -m),$(ARCH)),$(LIBTORCH),$(TUNE_CACHE)/libtorch-2.11.0-$(ARCH)/torch)
+LIBTORCH_OF_ARCH := $(LIBTORCH)
+else
+WHEELS ?= $(CARGO_TARGET_DIR)/dist/$(ARCH)
+LIBTORCH_OF_ARCH := $(TUNE_CACHE)/libtorch-2.11.0-$(ARCH)/torch
+endif
 
 # Trials in parallel, and arguments to add to any of the runs below (ARGS="--timeout 2h").
 PAR ?= 2
@@ -109,7 +113,7 @@ wheel: libtorch-of-arch this-clone ## Build the wheel for Python into $(CARGO_TA
 	LIBTORCH="$(LIBTORCH_OF_ARCH)" src/python/build.sh "$(WHEELS)" $(ARCH)
 
 test-wheel: wheel ## Install it where neither Rust nor a compiler is, and use it
-	tests/python/wheel.sh "$(WHEELS)"/tune-*_$(ARCH).whl
+	tests/python/wheel.sh "$(WHEELS)"/tune-*.whl
 
 dist: libtorch-of-arch this-clone ## Make a release there: wheel, archive, SBOMs, licences, checksums (ARCH=aarch64)
 	LIBTORCH="$(LIBTORCH_OF_ARCH)" src/dist/dist.sh "$(WHEELS)" $(ARCH)
@@ -325,8 +329,10 @@ else
 endif
 
 # What is linked for other machines is PyTorch's for these.
+ifeq ($(ARCH),$(HOST_ARCH))
 libtorch-of-arch: libtorch
-ifneq ($(LIBTORCH),$(LIBTORCH_OF_ARCH))
+else
+libtorch-of-arch:
 	@[[ -f ".ci/pins/libtorch-$(ARCH)" ]] || { echo "ARCH=$(ARCH) is unknown: x86_64 or aarch64" >&2; exit 1; }
 	@$(call unless-complete,libtorch-$(ARCH),libtorch-2.11.0-$(ARCH))
 endif
