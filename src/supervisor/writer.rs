@@ -80,10 +80,10 @@ pub struct Writer {
     seen: KnownTrials,
     /// Another program has written to the file since the last look.
     stale: bool,
-    /// The core waits for a look, whatever it finds: another program had taken numbers.
-    awaited: bool,
     /// And since the last look at all of the study.
     stale_as_a_whole: bool,
+    /// Another program had taken numbers of new trials: the core waits for a look, whatever it finds.
+    awaited: bool,
     /// Not before this time the next look is at all of the study.
     whole_after: Instant,
     /// The next look is not before this time.
@@ -145,8 +145,8 @@ impl Writer {
             seen,
             // What others did between the reading of the study and now.
             stale: true,
-            awaited: false,
             stale_as_a_whole: true,
+            awaited: false,
             whole_after: Instant::now(),
             look_after: Instant::now(),
             renew_at: Instant::now(),
