@@ -1,5 +1,7 @@
 //! What is kept of a GPU's samples for good.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::GpuSample;
@@ -18,6 +20,8 @@ pub struct GpuMinute {
     pub memory_used: u64,
     /// At most.
     pub memory_peak: u64,
+    /// What each process that computed on it used of its memory, in bytes, at most, by process id.
+    pub processes: BTreeMap<u32, u64>,
     /// Share of the time in which a kernel ran, in percent, on average.
     pub utilization: Option<f64>,
     /// At most.
@@ -48,6 +52,11 @@ impl GpuMinute {
         let last = samples.last()?;
         let used = samples.iter().map(|s| s.memory_used);
         let peak = |of: fn(&GpuSample) -> Option<u32>| samples.iter().filter_map(of).max();
+        let mut processes = BTreeMap::new();
+        for (pid, memory) in samples.iter().flat_map(|s| &s.processes) {
+            let most = processes.entry(*pid).or_default();
+            *most = u64::max(*most, *memory);
+        }
         let mut throttle: Vec<String> = (samples.iter().flat_map(|s| s.throttle.clone())).collect();
         throttle.sort();
         throttle.dedup();
@@ -57,6 +66,7 @@ impl GpuMinute {
             memory_total: last.memory_total,
             memory_used: used.clone().sum::<u64>() / samples.len() as u64,
             memory_peak: used.max().unwrap_or_default(),
+            processes,
             utilization: mean(samples, |s| s.utilization.map(f64::from)),
             utilization_peak: peak(|s| s.utilization),
             temperature: mean(samples, |s| s.temperature.map(f64::from)),
@@ -88,6 +98,7 @@ mod tests {
             index: 1,
             memory_total: 100,
             memory_used,
+            processes: BTreeMap::from([(7, memory_used)]),
             utilization,
             throttle: throttle.iter().map(|t| (*t).to_owned()).collect(),
             ..GpuSample::default()
@@ -104,6 +115,7 @@ mod tests {
         let minute = GpuMinute::of(&samples).unwrap();
         assert_eq!((minute.gpu, minute.samples), (1, 3));
         assert_eq!((minute.memory_used, minute.memory_peak), (30, 60));
+        assert_eq!(minute.processes, BTreeMap::from([(7, 60)]));
         assert_eq!(minute.utilization, Some(62.5));
         assert_eq!(minute.utilization_peak, Some(75));
         assert_eq!(minute.temperature, None, "never told");

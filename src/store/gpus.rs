@@ -5,7 +5,7 @@ use super::sql::Row;
 use super::{Store, StoreError, StoreErrorKind as Kind};
 use device::GpuMinute;
 
-/// The columns behind `gpu`, in the order of [`row`] and of [`Batch::put_gpu_minute`].
+/// The columns behind `gpu`, in the order of [`row`] and of [`Batch::put_gpu_minute`]; `processes` follows.
 const COLUMNS: &str = "samples, memory_total, memory_used, memory_peak, utilization,
     utilization_peak, temperature, temperature_peak, power, power_peak, clock, throttle,
     ecc_uncorrected, remapped_rows, recovery_action";
@@ -21,18 +21,24 @@ impl Store {
             if !conn.has_table("tune_gpu_samples")? {
                 return Ok(Vec::new());
             }
+            // Nor this column.
+            let processes = match conn.has_column("tune_gpu_samples", "processes")? {
+                true => "processes",
+                false => "NULL",
+            };
             let query = format!(
-                "SELECT gpu, {COLUMNS}, time FROM tune_gpu_samples WHERE run_id = ?1 AND (gpu, time) IN
+                "SELECT gpu, {COLUMNS}, {processes}, time FROM tune_gpu_samples WHERE run_id = ?1 AND (gpu, time) IN
                      (SELECT gpu, MAX(time) FROM tune_gpu_samples WHERE run_id = ?1 GROUP BY gpu)
                  ORDER BY gpu"
             );
-            conn.rows(&query, &[&run_id], |r| Ok((r.get(16)?, row(r)?)))
+            conn.rows(&query, &[&run_id], |r| Ok((r.get(17)?, row(r)?)))
         })
     }
 }
 
 fn row(row: &Row<'_>) -> Result<GpuMinute, Kind> {
     let throttle = row.text(12)?;
+    let processes = row.text_or_null(16)?;
     Ok(GpuMinute {
         gpu: row.get(0)?,
         samples: row.get(1)?,
@@ -52,6 +58,10 @@ fn row(row: &Row<'_>) -> Result<GpuMinute, Kind> {
         ecc_uncorrected: row.get(13)?,
         remapped_rows: row.get(14)?,
         recovery_action: row.get(15)?,
+        // A figure to look at: what somebody else has put there is no reason to read nothing.
+        processes: processes
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default(),
     })
 }
 
@@ -59,10 +69,12 @@ impl Batch<'_> {
     /// Writes a row; again, where a spool is taken in a second time.
     pub(super) fn put_gpu_minute(&self, minute: &GpuMinute) -> Result<(), Kind> {
         let throttle = minute.throttle.join(",");
+        let processes = serde_json::to_string(&minute.processes)
+            .map_err(|error| Kind::Content(error.to_string()))?;
         self.conn.put(
             "tune_gpu_samples",
             "run_id, time, gpu",
-            COLUMNS,
+            &format!("{COLUMNS}, processes"),
             &[[
                 &self.run_id,
                 &self.now,
@@ -82,6 +94,7 @@ impl Batch<'_> {
                 &minute.ecc_uncorrected,
                 &minute.remapped_rows,
                 &minute.recovery_action,
+                &processes,
             ]],
         )
     }

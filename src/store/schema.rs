@@ -27,12 +27,13 @@ pub(super) const OPTUNA_OLDER_REVISIONS: [&str; 9] = [
 
 /// Our own migrations, in order: only ever appended, never changed. The version of a file is the
 /// number of migrations it has had.
-pub(super) const MIGRATIONS: [(&str, &str); 5] = [
+pub(super) const MIGRATIONS: [(&str, &str); 6] = [
     ("studies, runs and attempts", FIRST),
     ("repeats", REPEATS),
     ("gpu samples", GPU_SAMPLES),
     ("memory", MEMORY),
     ("leases", LEASES),
+    ("memory of processes on GPUs", GPU_PROCESSES),
 ];
 
 /// The version of a file that this program writes.
@@ -203,4 +204,9 @@ CREATE TABLE tune_leases (
 CREATE TRIGGER tune_leasing_run_deleted BEFORE DELETE ON tune_runs BEGIN
     DELETE FROM tune_leases WHERE run_id = OLD.run_id;
 END;
+";
+
+/// What each process used of the GPU's memory, in bytes, at most: a JSON object by process id.
+const GPU_PROCESSES: &str = "
+ALTER TABLE tune_gpu_samples ADD COLUMN processes TEXT;
 ";

@@ -18,7 +18,7 @@ use super::status::{Context, Status, status_of};
 use super::trial_table::{Shared, TrialTable};
 use super::{baseline_text, warning};
 use config::StudySpec;
-use device::HostSample;
+use device::{Device, HostSample};
 use fault::size_text;
 use messages::exit::Failure;
 use report::failure;
@@ -175,7 +175,7 @@ impl Watched {
             history_ends: self.history.ends(status),
             level: baseline.map(|b| b.value),
             running: (status.running.iter())
-                .map(|trial| running_row(trial, host.as_ref()))
+                .map(|trial| running_row(trial, host.as_ref(), &status.gpus))
                 .collect(),
             slots: operation.and_then(|o| o.get("parallel")?.as_u64()),
             machine: self.machine(status, host.as_ref()),
@@ -237,7 +237,7 @@ fn gpu_meter(gpu: &Gpu, part: f64, now: Timestamp) -> Meter {
     }
 }
 
-fn running_row(trial: &RunningTrial, host: Option<&HostSample>) -> Running {
+fn running_row(trial: &RunningTrial, host: Option<&HostSample>, gpus: &[Gpu]) -> Running {
     let resident = trial.pid.and_then(|pid| host?.processes.get(&pid).copied());
     Running {
         number: trial.number,
@@ -245,17 +245,42 @@ fn running_row(trial: &RunningTrial, host: Option<&HostSample>) -> Running {
         device: (trial.device.clone()).unwrap_or_else(|| "another program".to_owned()),
         step: trial.step,
         curve: trial.curve.clone(),
-        memory: memory_text(resident, trial.grant, trial.device.as_deref()),
+        memory: memory_text(
+            resident,
+            used_of_gpu(trial, gpus),
+            trial.grant,
+            trial.device.as_deref(),
+        ),
         started: trial.started.as_deref().and_then(|s| s.parse().ok()),
     }
 }
 
-/// What a worker uses of the host's memory, against what its attempt may use of the memory that it trains in.
-fn memory_text(resident: Option<u64>, grant: Option<u64>, device: Option<&str>) -> String {
-    let used = resident.map(size_text);
-    match (used, grant.map(size_text)) {
+/// What a trial's worker used of its GPU's memory in the last minute, in bytes, at most; none where NVML does not tell.
+fn used_of_gpu(trial: &RunningTrial, gpus: &[Gpu]) -> Option<u64> {
+    let Ok(Device::Cuda(index)) = trial.device.as_deref()?.parse() else {
+        return None;
+    };
+    let minute = &gpus.iter().find(|gpu| gpu.minute.gpu == index)?.minute;
+    minute.processes.get(&trial.pid?).copied()
+}
+
+/// What a worker uses of the memory that it trains in, against what its attempt may use; where nobody knows what it uses of
+/// a GPU, what it uses of the host's memory.
+fn memory_text(
+    resident: Option<u64>,
+    of_gpu: Option<u64>,
+    grant: Option<u64>,
+    device: Option<&str>,
+) -> String {
+    let grant = grant.map(size_text);
+    if let Some(of_gpu) = of_gpu.map(size_text) {
+        return match grant {
+            Some(grant) => format!("GPU {of_gpu} of {grant}"),
+            None => format!("GPU {of_gpu}"),
+        };
+    }
+    match (resident.map(size_text), grant) {
         (Some(used), Some(grant)) if device == Some("cpu") => format!("{used} of {grant}"),
-        // What it uses of the GPU is measured by the run.
         (Some(used), Some(grant)) => format!("{used}, GPU {grant}"),
         (None, Some(grant)) => format!("up to {grant}"),
         (used, None) => used.unwrap_or_default(),
@@ -408,5 +433,44 @@ impl History {
             last()
         };
         (start, end.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_that_of_the_device_against_the_grant_where_it_is_known() {
+        let (mib, gib) = (1 << 20, 1 << 30);
+        for (resident, of_gpu, grant, device, text) in [
+            (
+                Some(gib),
+                None,
+                Some(2 * gib),
+                "cpu",
+                "1.00 GiB of 2.00 GiB",
+            ),
+            (
+                Some(gib),
+                None,
+                Some(2 * gib),
+                "cuda:0",
+                "1.00 GiB, GPU 2.00 GiB",
+            ),
+            (
+                Some(gib),
+                Some(mib),
+                Some(gib),
+                "cuda:0",
+                "GPU 1.00 MiB of 1.00 GiB",
+            ),
+            (Some(gib), Some(mib), None, "cuda:0", "GPU 1.00 MiB"),
+            (None, None, Some(gib), "cuda:0", "up to 1.00 GiB"),
+            (Some(gib), None, None, "cpu", "1.00 GiB"),
+            (None, None, None, "cpu", ""),
+        ] {
+            assert_eq!(memory_text(resident, of_gpu, grant, Some(device)), text);
+        }
     }
 }

@@ -355,6 +355,19 @@ impl Connection {
         }
     }
 
+    /// Whether a table has such a column.
+    pub(super) fn has_column(&self, table: &str, column: &str) -> Result<bool, Kind> {
+        match self {
+            Connection::Sqlite(conn) => Ok(conn.column_exists(None, table, column)?),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => self.exists(
+                "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema()
+                 AND table_name = ?1 AND column_name = ?2",
+                &[&table, &column],
+            ),
+        }
+    }
+
     /// The condition that a column of whole numbers is one of those in the JSON array that is this parameter.
     pub(super) fn among_numbers(&self, column: &str, parameter: &str) -> String {
         match self {

@@ -1,6 +1,9 @@
 //! Files that an earlier version has left, locks and limits of SQLite.
 
+use std::collections::BTreeMap;
+
 use super::*;
+use device::GpuMinute;
 
 #[test]
 fn a_file_of_the_version_before_has_no_samples() {
@@ -10,6 +13,32 @@ fn a_file_of_the_version_before_has_no_samples() {
         .unwrap();
     let store = Store::open_read_only(bench.path()).unwrap();
     assert!(store.last_gpu_minutes(bench.run).unwrap().is_empty());
+}
+
+#[test]
+fn samples_of_the_version_before_are_read_without_what_processes_used() {
+    let mut bench = Bench::new();
+    let minute = GpuMinute {
+        memory_peak: 5,
+        processes: BTreeMap::from([(99, 5)]),
+        ..GpuMinute::default()
+    };
+    bench.apply(&[Write::GpuSampled {
+        minute: Box::new(minute.clone()),
+    }]);
+    let conn = rusqlite::Connection::open(bench.path()).unwrap();
+    conn.execute_batch("ALTER TABLE tune_gpu_samples DROP COLUMN processes")
+        .unwrap();
+    let store = Store::open_read_only(bench.path()).unwrap();
+    let (_, read) = store.last_gpu_minutes(bench.run).unwrap().remove(0);
+    let processes = BTreeMap::new();
+    assert_eq!(
+        read,
+        GpuMinute {
+            processes,
+            ..minute
+        }
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{Bench, run_record};
 use crate::{Replayed, Write};
 use device::GpuMinute;
+use std::collections::BTreeMap;
 
 fn sampled(gpu: usize, memory_used: u64) -> Write {
     Write::GpuSampled {
@@ -17,6 +18,7 @@ fn minute(gpu: usize, memory_used: u64) -> GpuMinute {
         memory_total: 8 << 30,
         memory_used,
         memory_peak: memory_used + 1,
+        processes: BTreeMap::from([(99, memory_used)]),
         utilization: Some(96.5),
         utilization_peak: Some(100),
         temperature: Some(60.5),
