@@ -285,11 +285,14 @@ say-no-server:
 test-rust: libtorch model standin this-clone say-no-server
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --workspace --locked --no-fail-fast -- $(TEST_ARGS) $(NO_SERVER)
 
+# The long ones, which are the same with libtorch: `make test` runs them.
+ALIKE := $(foreach module,attack_ bisect:: chaos:: docs_run:: export_trials:: optuna:: postgres:: on_a_server,--skip $(module))
+
 # What this builds of other people's crates serves the other tests, too. A library of an earlier build may lie beside it.
 test-without-libtorch: export LIBTORCH :=
 test-without-libtorch: export TUNE_TORCH_LIBRARY := none
-test-without-libtorch: model this-clone say-no-server ## Build the program without libtorch, and test it and the search
-	$(CARGO) test --package tune --package tune-search --locked --no-fail-fast -- $(TEST_ARGS) $(NO_SERVER)
+test-without-libtorch: model this-clone ## Build the program without libtorch, and test it and the search
+	$(CARGO) test --package tune --package tune-search --locked --no-fail-fast -- $(TEST_ARGS) $(ALIKE)
 
 # A CUDA runtime without a GPU, on which the tests run libtorch's CUDA build (tests/standin/README.md).
 standin: libtorch
