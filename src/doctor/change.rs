@@ -253,7 +253,7 @@ impl Host {
 
 /// Variables that nearly every program needs, and that hardly ever make one fail.
 fn is_common(name: &str) -> bool {
-    const COMMON: [&str; 22] = [
+    const COMMON: [&str; 21] = [
         "PATH",
         "HOME",
         "USER",
@@ -275,7 +275,6 @@ fn is_common(name: &str) -> bool {
         "CUDA_VISIBLE_DEVICES",
         "CUDA_HOME",
         "HOSTNAME",
-        "TZ",
     ];
     COMMON.contains(&name) || name.starts_with("XDG_") || name.starts_with("TUNE_")
 }

@@ -392,9 +392,11 @@ impl Examiner<'_> {
         let longest = self.matrix.notes.longest.take();
         let traced = self.matrix.notes.operation.take();
         let module = self.matrix.notes.not_finite.take();
+        let rate = self.matrix.notes.learning_rate.take();
         self.matrix.notes = Notes {
             operation: notes.operation.clone().or(traced),
             not_finite: notes.not_finite.clone().or(module),
+            learning_rate: notes.learning_rate.clone().or(rate),
             longest: notes.longest.clone().or(longest),
             ..notes
         };
@@ -431,6 +433,7 @@ impl Examiner<'_> {
         if seen.failure.is_some() {
             self.matrix.notes.operation = seen.notes.operation;
             self.matrix.notes.not_finite = seen.notes.not_finite;
+            self.matrix.notes.learning_rate = seen.notes.learning_rate;
             self.matrix.notes.longest = seen.notes.longest;
             self.see();
         }

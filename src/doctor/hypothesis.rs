@@ -182,6 +182,7 @@ fn is_told_by_a_line(cause: Cause) -> bool {
             | Cause::LeftBehind
             | Cause::UnsetVariable
             | Cause::Deadlock
+            | Cause::NativeCode
     )
 }
 
@@ -219,7 +220,7 @@ fn what(examined: &Examined, cause: Cause) -> String {
             | Cause::GpuOutOfBounds
     );
     if let Some(operation) = notes.operation.as_ref().filter(|_| of_operation) {
-        text = format!("{text}; the last operation was {operation}");
+        text = format!("{text}; PyTorch's last operation was {operation}");
     }
     if let Some(kernel) = examined.kernel.as_ref().filter(|_| of_operation) {
         text = format!("{text}; compute-sanitizer names the kernel {kernel}");
@@ -227,6 +228,11 @@ fn what(examined: &Examined, cause: Cause) -> String {
     let of_values = matches!(cause, Cause::Diverged | Cause::HalfOverflow);
     if let Some((module, ..)) = notes.not_finite.as_ref().filter(|_| of_values) {
         text = format!("{text}; {module} is the first module whose result is not finite");
+    }
+    if let Some((optimizer, rate)) = notes.learning_rate.as_ref().filter(|_| of_values) {
+        text = format!(
+            "{text}; {optimizer} made a step with the learning rate {rate}: look at its schedule"
+        );
     }
     let line = examined
         .matrix

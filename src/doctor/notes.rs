@@ -110,6 +110,8 @@ pub struct Notes {
     /// The first module of the network whose result was not finite: its class, whether what it was given and its weights
     /// were finite.
     pub not_finite: Option<(String, bool, bool)>,
+    /// An optimiser that has made a step with a learning rate which is not finite, and that rate, where operations were traced.
+    pub learning_rate: Option<(String, String)>,
     /// The last operation, where they were traced.
     pub operation: Option<String>,
     /// The one that took longest, where they were traced.
@@ -227,6 +229,7 @@ impl Notes {
                 let (inputs, weights) = (finite("inputs_finite"), finite("weights_finite"));
                 self.not_finite = Some((text("module"), inputs, weights));
             }
+            "learning_rate" => self.learning_rate = Some((text("optimizer"), text("value"))),
             _ => {}
         }
     }
@@ -304,6 +307,7 @@ mod tests {
 {"what": "loader", "number": 0, "workers": 2, "batch_size": 4, "rows": 64}
 {"what": "changed", "change": "workers_0", "was": 2}
 {"what": "fork_with_threads", "threads": 3, "python": 1}
+{"what": "learning_rate", "optimizer": "SGD", "value": "nan"}
 no note
 "#;
         fs::write(dir.path().join("notes"), lines).unwrap();
@@ -316,6 +320,8 @@ no note
         assert_eq!((notes.loader_workers(), notes.batch_size()), (2, 4));
         assert_eq!(notes.forked_with_threads, Some(3));
         assert_eq!(notes.rows_not_finite(), [17]);
+        let rate = notes.learning_rate.as_ref();
+        assert_eq!(rate, Some(&("SGD".to_owned(), "nan".to_owned())));
         assert_eq!(batches(dir.path()), 3);
     }
 

@@ -145,8 +145,9 @@ fn is_exception(line: &str) -> bool {
         && head
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '_');
-    let named = ["Error", "Exception", "Interrupt", "Exit", "Warning"];
-    word && named.iter().any(|end| name.ends_with(end)) && !name.ends_with("Warning")
+    let named = ["Error", "Exception", "Interrupt", "Exit"];
+    // `zlib.error`, `cv2.error`: a line of a log may begin with `error:`.
+    word && (named.iter().any(|end| name.ends_with(end)) || head.ends_with(".error"))
 }
 
 #[cfg(test)]
@@ -215,6 +216,8 @@ mod tests {
     fn warnings_are_no_exceptions() {
         assert!(is_exception("torch.OutOfMemoryError: CUDA out of memory."));
         assert!(is_exception("AssertionError"));
+        assert!(is_exception("zlib.error: Error -3"));
+        assert!(!is_exception("error: x"));
         assert!(!is_exception("UserWarning: slow"));
         assert!(!is_exception("see Error: x"));
     }

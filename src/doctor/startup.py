@@ -813,7 +813,19 @@ class _Doctor:
                 doctor.note("not_finite", module=names[id(module)], inputs_finite=finite(args),
                             weights_finite=finite(list(module.parameters(recurse=False))))
 
+        def look_at_rates(optimizer, args, kwargs):
+            rates = [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
+            wrong = [rate for rate in rates if rate - rate != 0.0]
+            if wrong:
+                doctor.note("learning_rate", optimizer=type(optimizer).__name__, value=repr(wrong[0]))
+
         torch.nn.modules.module.register_module_forward_hook(hook)
+        try:
+            from torch.optim.optimizer import register_optimizer_step_pre_hook
+        except ImportError:  # Before PyTorch 2.0.
+            pass
+        else:
+            register_optimizer_step_pre_hook(look_at_rates)
         torch.autograd.set_detect_anomaly(True)
         self.mode = Mode()
         self.mode.__enter__()

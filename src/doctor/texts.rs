@@ -18,7 +18,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::ShapeText,
-        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|to be equal size|multi-target not supported|more than 1 value per channel|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|inconsistent tensor size",
+        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|to be equal size|multi-target not supported|more than 1 value per channel|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|weight tensor should be defined|inconsistent tensor size",
     ),
     (
         Sign::TypeText,
@@ -103,7 +103,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::LoaderWorkerDied,
-        r"DataLoader worker|Pin memory thread exited|worker process .*(?:died|exited)|BrokenProcessPool",
+        r"DataLoader worker(?: \(|s? exited)|Pin memory thread exited|worker process .*(?:died|exited)|BrokenProcessPool",
     ),
     (
         Sign::CudaInFork,
@@ -184,7 +184,8 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::LossFrames,
-        r"(?m)/nn/modules/loss\.py|_loss\b.*$|binary_cross_entropy|nll_loss|cross_entropy|, in \w*(?:loss|criterion)\w*$",
+        // Not in a line of code that a traceback quotes: what that calls before the loss may have failed.
+        r"(?m)/nn/modules/loss\.py|,? in \w*(?:loss|criterion|entropy)\w*$|^\S.*(?:_loss\b|cross_entropy|nll_loss)",
     ),
     (
         Sign::EmbeddingFrames,

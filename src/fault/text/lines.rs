@@ -22,13 +22,20 @@ pub struct TextLine {
     pub source: bool,
     /// A part of what Python reports as ignored: an exception that could not be raised.
     pub ignored: bool,
+    /// The exception below a Python traceback, whatever its class is called: `zlib.error: ...`, `__main__.BadRow: ...`.
+    pub raised: bool,
 }
+
+/// An exception as Python prints it.
+static EXCEPTION: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(?:\[rank\d+\]: )?[A-Za-z_]\w*(?:\.\w+)*(?:: |:?$)"));
 
 /// The lines of a text. A carriage return ends a line too, as progress bars use it.
 pub fn lines(text: &str) -> Vec<TextLine> {
     let mut lines: Vec<TextLine> = Vec::new();
     let mut quoted: Option<usize> = None;
     let mut ignored = false;
+    let mut traced = false;
     for raw in text.split(['\n', '\r']) {
         let text = clean(raw);
         let depth = indent(&text);
@@ -40,9 +47,12 @@ pub fn lines(text: &str) -> Vec<TextLine> {
             quoted = None;
         }
         ignored |= text.contains("Exception ignored in");
+        let raised = traced && !source && EXCEPTION.is_match(&text);
+        traced = (traced && !raised) || text.contains("Traceback (most recent call last)");
         lines.push(TextLine {
             ignored,
             source,
+            raised,
             text,
         });
         let last = lines.len() - 1;
@@ -102,6 +112,16 @@ mod tests {
             ),
             ["RuntimeError: x", "", "CUDA error", "b", "c"]
         );
+    }
+
+    #[test]
+    fn an_exception_below_a_traceback_is_known_whatever_it_is_called() {
+        let text = "x: 1\nTraceback (most recent call last):\n  File \"a.py\", line 3, in f\n    raise BadRow(1)\n\
+            __main__.BadRow: 1\ny: 2\n[rank0]: Traceback (most recent call last):\n[rank0]:   File \"a.py\", line 3, in f\n\
+            [rank0]: zlib.error";
+        let found = lines(text).into_iter().filter(|l| l.raised);
+        let found: Vec<String> = found.map(|l| l.text).collect();
+        assert_eq!(found, ["__main__.BadRow: 1", "[rank0]: zlib.error"]);
     }
 
     #[test]

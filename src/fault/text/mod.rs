@@ -138,6 +138,7 @@ fn wrapped(lines: &[TextLine]) -> Vec<Finding> {
             ),
             source: false,
             ignored: lines[pair[0]].ignored,
+            raised: false,
         }];
         if let Some(finding) = read(&joined, 0).filter(|f| f.strength > Strength::Cuda) {
             out.push(Finding {

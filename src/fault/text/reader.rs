@@ -136,6 +136,18 @@ pub fn read(lines: &[TextLine], at: usize) -> Option<Finding> {
     {
         best = Some(Finding::new(kind, Strength::Follower, line.trim()));
     }
+    // What ends a traceback is the program's own error, whatever its class is called. An interrupt is somebody else's.
+    if lines[at].raised
+        && best.as_ref().is_none_or(|b| b.strength < Strength::Own)
+        && demoted.is_none()
+        && !line.contains("KeyboardInterrupt")
+    {
+        best = Some(Finding::new(
+            FaultKind::TaskError,
+            Strength::Own,
+            line.trim(),
+        ));
+    }
     // A library that warns goes on without the device.
     if let Some(found) = best
         .as_mut()
