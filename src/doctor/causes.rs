@@ -241,7 +241,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         "Build the model with the options that it was saved with, or load the checkpoint that belongs to it.")),
     (Cause::BrokenFile, profile(3.0, "a file is broken, or of another kind than it should be",
         &[(S::OwnRaise, 0.05), (S::BrokenFileText, 0.85), (S::BusError, 0.25), (S::Exception, 0.9), (S::NoBatch, 0.7)], &[],
-        "Fetch or write that file anew: what was interrupted may have left half of it, and who maps the missing half gets SIGBUS.")),
+        "Fetch or write that file anew: what was interrupted, or two processes that write it at once, may have left half of it, and who maps the missing half gets SIGBUS.")),
     (Cause::AddressInUse, profile(2.0, "a port is in use: by another program, or by an earlier run that is still there",
         &[(S::AddressText, 0.97), (S::Exception, 0.9), (S::NoBatch, 0.95)], &[],
         "Find who listens there (ss -ltnp), end it, or choose another port (MASTER_PORT).")),

@@ -135,6 +135,8 @@ struct Examiner<'a> {
     slowest: Option<Duration>,
     /// The least processor time of one of them, in ticks.
     work: Option<u64>,
+    /// Batches that the failing run took which took the fewest; none where nothing counts them.
+    taken: Option<u64>,
     /// Most batches that one of them had taken.
     batches: Option<u64>,
     /// The last batches of runs that failed as it is, or with other seeds: their numbers and rows.
@@ -189,6 +191,7 @@ pub fn examine(
         failing: Vec::new(),
         slowest: None,
         work: None,
+        taken: None,
         batches: None,
         failed_at: Vec::new(),
         began,
@@ -354,6 +357,7 @@ impl Examiner<'_> {
             },
             survived,
             work: self.work.unwrap_or(0),
+            taken: self.taken.unwrap_or(0),
             batches: self.batches.map(enough),
             until: self.until,
         }
@@ -382,6 +386,8 @@ impl Examiner<'_> {
         self.work = Some(self.work.map_or(report.ticks, |w| w.min(report.ticks)));
         self.failed_at.extend(notes.place());
         let batch = notes.batch.as_ref().map(|b| b.taken);
+        let taken = batch.unwrap_or(0);
+        self.taken = Some(self.taken.map_or(taken, |fewest| fewest.min(taken)));
         self.batches = batch.max(self.batches);
         if !self.matrix.is_it(&failure) {
             self.matrix.failures.push(failure);

@@ -55,6 +55,9 @@ pub struct Limits {
     /// It has used at least so much processor time by then, in ticks, or three times as long has gone by: on a busy
     /// machine it may not have come as far as the failing runs did.
     pub work: u64,
+    /// So is the least number of batches that it has taken from its loader by then: what starts for longer than it ran, as
+    /// loaders whose processes are spawned may, has not come as far either.
+    pub taken: u64,
     /// Whoever has taken so many batches from its loader has survived.
     pub batches: Option<u64>,
     /// The budget ends here: the run says nothing.
@@ -267,9 +270,12 @@ impl Watch<'_> {
     }
 
     fn has_survived(&self, now: Instant, limits: &Limits) -> bool {
-        let patience = if self.most_ticks >= limits.work { 1 } else { 3 };
-        let late = |after: Duration| now - self.started >= after * patience;
-        limits.survived.is_some_and(late)
+        let Some(after) = limits.survived.filter(|after| now - self.started >= *after) else {
+            return false;
+        };
+        let as_far = self.most_ticks >= limits.work
+            && (limits.taken == 0 || crate::notes::batches(self.dir) >= limits.taken);
+        as_far || now - self.started >= after * 3
     }
 
     fn sample(&mut self, now: Instant) {
