@@ -395,17 +395,7 @@ impl Examiner<'_> {
         let idle = self.idle_cards.as_ref();
         let heat = idle.and_then(|idle| Cards::look()?.heat_since(idle));
         self.heats.push(heat);
-        let longest = self.matrix.notes.longest.take();
-        let traced = self.matrix.notes.operation.take();
-        let module = self.matrix.notes.not_finite.take();
-        let rate = self.matrix.notes.learning_rate.take();
-        self.matrix.notes = Notes {
-            operation: notes.operation.clone().or(traced),
-            not_finite: notes.not_finite.clone().or(module),
-            learning_rate: notes.learning_rate.clone().or(rate),
-            longest: notes.longest.clone().or(longest),
-            ..notes
-        };
+        self.matrix.notes = notes.or_traced(std::mem::take(&mut self.matrix.notes));
         self.failing.push(report);
         self.see();
     }
@@ -437,10 +427,7 @@ impl Examiner<'_> {
         let trace = BTreeSet::from([Setting::Trace]);
         let seen = self.once(&trace, None, 0)?;
         if seen.failure.is_some() {
-            self.matrix.notes.operation = seen.notes.operation;
-            self.matrix.notes.not_finite = seen.notes.not_finite;
-            self.matrix.notes.learning_rate = seen.notes.learning_rate;
-            self.matrix.notes.longest = seen.notes.longest;
+            self.matrix.notes = std::mem::take(&mut self.matrix.notes).or_traced(seen.notes);
             self.see();
         }
         Ok(())

@@ -234,6 +234,18 @@ impl Notes {
         }
     }
 
+    /// With what only runs note whose operations are traced, of another run where this one has none of it.
+    #[must_use]
+    pub fn or_traced(self, traced: Notes) -> Notes {
+        Notes {
+            not_finite: self.not_finite.or(traced.not_finite),
+            learning_rate: self.learning_rate.or(traced.learning_rate),
+            operation: self.operation.or(traced.operation),
+            longest: self.longest.or(traced.longest),
+            ..self
+        }
+    }
+
     /// Most processes of any loader.
     pub fn loader_workers(&self) -> u64 {
         self.loaders.iter().map(|l| l.workers).max().unwrap_or(0)

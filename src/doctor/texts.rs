@@ -185,7 +185,7 @@ const TEXTS: &[(Sign, &str)] = &[
     (
         Sign::LossFrames,
         // Not in a line of code that a traceback quotes: what that calls before the loss may have failed.
-        r"(?m)/nn/modules/loss\.py|,? in \w*(?:loss|criterion|entropy)\w*$|^\S.*(?:_loss\b|cross_entropy|nll_loss)",
+        r"(?m)/nn/modules/loss\.py|line \d+,? in \w*(?:loss|criterion|entropy)\w*$|^\S.*(?:_loss\b|cross_entropy|nll_loss)",
     ),
     (
         Sign::EmbeddingFrames,

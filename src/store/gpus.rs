@@ -21,7 +21,7 @@ impl Store {
             if !conn.has_table("tune_gpu_samples")? {
                 return Ok(Vec::new());
             }
-            // Nor this column.
+            // Those of the version before have no such column.
             let processes = match conn.has_column("tune_gpu_samples", "processes")? {
                 true => "processes",
                 false => "NULL",
