@@ -160,32 +160,26 @@ test-gpu-standin: build standin ## Run tests/gpu.sh on a CUDA runtime without a 
 	export TUNE_TESTS=$$($(CARGO) test --locked --package tune-torch --lib --no-run 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$$/\1/p'); \
 	tests/standin/gpu.sh "$(TUNE)"
 
-test-web: ## Look at pages of `tune report` in Chromium: console, requests, widths, keyboard, axe-core
-	$(CARGO) build --locked --package tune
+test-web: debug-tune ## Look at pages of `tune report` in Chromium: console, requests, widths, keyboard, axe-core
 	tests/web.sh "$(CARGO_TARGET_DIR)/debug/tune" $(PICTURES)
 
-test-python: ## The Python package: its types, its sampler by Optuna's own tests, frames of pandas and polars
-	$(CARGO) build --locked --package tune
+test-python: debug-tune ## The Python package: its types, its sampler by Optuna's own tests, frames of pandas and polars
 	tests/python/packages/run.sh "$(CARGO_TARGET_DIR)/debug/tune"
 
-test-python-callbacks: ## Its callbacks in transformers, Lightning, Keras, XGBoost, LightGBM, CatBoost; the notebook (fetches 3 GB)
-	$(CARGO) build --locked --package tune
+test-python-callbacks: debug-tune ## Its callbacks in transformers, Lightning, Keras, XGBoost, LightGBM, CatBoost; the notebook (fetches 3 GB)
 	tests/python/packages/run.sh "$(CARGO_TARGET_DIR)/debug/tune" callbacks
 
 # As root. HyperQueue's environment lies where the jobs' user may read it.
-test-cluster: ## `tune submit` on a real Slurm cluster and HyperQueue (Debian: slurm-wlm munge postgresql)
-	$(CARGO) build --locked --package tune
+test-cluster: debug-tune ## `tune submit` on a real Slurm cluster and HyperQueue (Debian: slurm-wlm munge postgresql)
 	python3 tests/cluster.py "$(CARGO_TARGET_DIR)/debug/tune" "$$(XDG_CACHE_HOME=/var/tmp sh tests/venv.sh hyperqueue-1 hyperqueue hyperqueue==0.27.0)"
 
 # As root.
-test-partition: ## Four nodes in network namespaces: 200 cuts, losses, kills, restarts (Debian: iproute2 nftables postgresql)
-	$(CARGO) build --locked --package tune
+test-partition: debug-tune ## Four nodes in network namespaces: 200 cuts, losses, kills, restarts (Debian: iproute2 nftables postgresql)
 	python3 tests/partition.py "$(CARGO_TARGET_DIR)/debug/tune" \
 	    "$$(tests/optuna/venv.sh 5.0.0)" 200
 
 # The same in `make test`, where Chromium is there; CI installs it.
-test-web-if-there:
-	$(CARGO) build --locked --package tune
+test-web-if-there: debug-tune
 	tests/web.sh --if-there "$(CARGO_TARGET_DIR)/debug/tune"
 
 soak: libtorch ## 1000 random kill -9s, 20000 trials with a tenth of them hit, all attacks, the drill ten times
@@ -285,14 +279,18 @@ say-no-server:
 test-rust: libtorch model standin this-clone say-no-server
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(CARGO) test --workspace --locked --no-fail-fast -- $(TEST_ARGS) $(NO_SERVER)
 
+# The program that tests run. The whole workspace decides which features its crates have: so they are compiled once for all.
+debug-tune: this-clone
+	$(CARGO) test --workspace --locked --test program --no-run
+
 # The long ones, which are the same with libtorch: `make test` runs them.
 ALIKE := $(foreach module,attack_ bisect:: chaos:: docs_run:: export_trials:: optuna:: postgres:: on_a_server,--skip $(module))
 
-# What this builds of other people's crates serves the other tests, too. A library of an earlier build may lie beside it.
+# What this builds serves the other tests, too. A library of an earlier build may lie beside it.
 test-without-libtorch: export LIBTORCH :=
 test-without-libtorch: export TUNE_TORCH_LIBRARY := none
-test-without-libtorch: model this-clone ## Build the program without libtorch, and test it and the search
-	$(CARGO) test --package tune --package tune-search --locked --no-fail-fast -- $(TEST_ARGS) $(ALIKE)
+test-without-libtorch: model this-clone ## Build the program without libtorch, and test it
+	$(CARGO) test --workspace --locked --test program --no-fail-fast -- $(TEST_ARGS) $(ALIKE)
 
 # A CUDA runtime without a GPU, on which the tests run libtorch's CUDA build (tests/standin/README.md).
 standin: libtorch
