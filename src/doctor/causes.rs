@@ -7,7 +7,7 @@
 use serde::Serialize;
 use strum::{Display, VariantArray};
 
-use crate::change::Change as C;
+use crate::change::{Change, Change as C};
 use crate::signs::Sign as S;
 
 /// A cause.
@@ -172,18 +172,22 @@ const ENDS_BY_CHANCE: f64 = 0.01;
 /// The same of a change that hardly touches the program, unless it is what the failure is about.
 const NARROW_ENDS_BY_CHANCE: f64 = 0.001;
 
+/// The same of another date: nothing that has nothing to do with it ever ends by it.
+const CLOCK_ENDS_BY_CHANCE: f64 = 1e-5;
+
 /// How often a change ends a failure with which it has nothing to do, in 0 to 1.
-pub fn ends_by_chance(change: C) -> f64 {
-    const NARROW: [C; 7] = [
+fn ends_by_chance(change: Change) -> f64 {
+    const NARROW: [C; 6] = [
         C::ImportEffects,
         C::LibraryPath,
         C::Locale,
         C::OtherThreads,
-        C::Clock,
         C::HashSeed,
         C::Stack,
     ];
-    if NARROW.contains(&change) {
+    if change == C::Clock {
+        CLOCK_ENDS_BY_CHANCE
+    } else if NARROW.contains(&change) {
         NARROW_ENDS_BY_CHANCE
     } else {
         ENDS_BY_CHANCE
@@ -195,12 +199,18 @@ impl Cause {
     pub const ALL: &[Cause] = Cause::VARIANTS;
 
     /// How often the failure comes every time under a change, where it came now and then before.
-    pub fn always_under(self, change: C) -> f64 {
+    pub fn always_under(self, change: Change) -> f64 {
         match (self, change) {
             (Cause::HashOrder, C::HashSeed) => 0.4,
             (Cause::SeedDependent, C::Seed) => 0.3,
             _ => ENDS_BY_CHANCE,
         }
+    }
+
+    /// How often a change ends it, in 0 to 1.
+    pub fn ends(self, change: Change) -> f64 {
+        let named = self.profile().ends.iter().find(|e| e.0 == change);
+        named.map_or_else(|| ends_by_chance(change), |e| e.1)
     }
 
     /// Its profile.
@@ -217,20 +227,20 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::Synthetic, 0.95)],
         "Leave the rows out, or fill the values in; check the step that made them.")),
     (Cause::LabelOutOfRange, profile(7.0, "a label lies outside of the classes",
-        &[(S::Wanders, 0.15), (S::OwnRaise, 0.06), (S::NoBatch, 0.1), (S::LabelText, 0.85), (S::LossFrames, 0.85), (S::IndexText, 0.15), (S::CudaAssert, 0.3), (S::Exception, 0.95)],
-        &[(C::Synthetic, 0.95)],
+        &[(S::Various, 0.01), (S::Wanders, 0.15), (S::OwnRaise, 0.06), (S::NoBatch, 0.1), (S::LabelText, 0.85), (S::LossFrames, 0.85), (S::IndexText, 0.15), (S::CudaAssert, 0.3), (S::Exception, 0.95)],
+        &[(C::Workers0, 0.001), (C::Seed, 0.001), (C::Synthetic, 0.95)],
         "Compare the labels of the rows with the number of outputs of the last layer.")),
     (Cause::IndexOutOfRange, profile(5.0, "an index lies outside of a table, such as a token id beyond the vocabulary",
-        &[(S::Wanders, 0.1), (S::OwnRaise, 0.03), (S::NoBatch, 0.1), (S::IndexText, 0.9), (S::EmbeddingFrames, 0.75), (S::CudaAssert, 0.3), (S::Exception, 0.95)],
-        &[(C::Synthetic, 0.95), (C::OneRow, 0.05)],
+        &[(S::Various, 0.01), (S::Wanders, 0.1), (S::OwnRaise, 0.03), (S::NoBatch, 0.1), (S::IndexText, 0.9), (S::EmbeddingFrames, 0.75), (S::CudaAssert, 0.3), (S::Exception, 0.95)],
+        &[(C::Workers0, 0.001), (C::Seed, 0.001), (C::Synthetic, 0.95), (C::OneRow, 0.05)],
         "Compare the greatest index with the size of the table: tokenizer and model may not belong together.")),
     (Cause::BadRow, profile(4.0, "the program cannot digest one row of the data",
-        &[(S::OwnRaise, 0.2), (S::NoBatch, 0.1), (S::Wanders, 0.01), (S::RowFrames, 0.5), (S::NativeCrash, 0.3), (S::Exception, 0.7)],
+        &[(S::OwnRaise, 0.2), (S::NoBatch, 0.1), (S::Wanders, 0.01), (S::RowFrames, 0.5), (S::NativeCrash, 0.3), (S::NotFiniteText, 0.1), (S::NotFiniteModule, 0.05), (S::ShapeText, 0.05), (S::Exception, 0.7)],
         &[(C::Synthetic, 0.3), (C::Seed, 0.1)],
         "Look at the row that is named, and leave it out.")),
     (Cause::ShapeMismatch, profile(6.0, "shapes do not fit",
         &[(S::OutOfMemory, 0.003), (S::OwnRaise, 0.03), (S::Wanders, 0.02), (S::ShapeText, 0.92), (S::LossFrames, 0.5), (S::Exception, 0.97)],
-        &[(C::OneRow, 0.1), (C::HalfBatch, 0.05)],
+        &[(C::Seed, 0.001), (C::OneRow, 0.1), (C::HalfBatch, 0.05)],
         "Print the shapes before the line that is named; a last batch may be smaller than the others.")),
     (Cause::TypeMismatch, profile(5.0, "types or devices of tensors do not belong together",
         &[(S::OutOfMemory, 0.003), (S::Wanders, 0.05), (S::OwnRaise, 0.02), (S::TypeText, 0.93), (S::ShapeText, 0.2), (S::LossFrames, 0.2), (S::Exception, 0.97)],
@@ -240,13 +250,13 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::OwnRaise, 0.04), (S::StateDictText, 0.95), (S::ShapeText, 0.4), (S::Exception, 0.97), (S::NoBatch, 0.9)], &[],
         "Build the model with the options that it was saved with, or load the checkpoint that belongs to it.")),
     (Cause::BrokenFile, profile(3.0, "a file is broken, or of another kind than it should be",
-        &[(S::OwnRaise, 0.05), (S::BrokenFileText, 0.85), (S::BusError, 0.25), (S::Exception, 0.9), (S::NoBatch, 0.7)], &[],
+        &[(S::Various, 0.1), (S::OwnRaise, 0.05), (S::BrokenFileText, 0.85), (S::BusError, 0.25), (S::Exception, 0.9), (S::NoBatch, 0.7)], &[],
         "Fetch or write that file anew: what was interrupted, or two processes that write it at once, may have left half of it, and who maps the missing half gets SIGBUS.")),
     (Cause::AddressInUse, profile(2.0, "a port is in use: by another program, or by an earlier run that is still there",
         &[(S::AddressText, 0.97), (S::Exception, 0.9), (S::NoBatch, 0.95)], &[],
         "Find who listens there (ss -ltnp), end it, or choose another port (MASTER_PORT).")),
     (Cause::EmptyData, profile(4.0, "there is no data: a folder, a pattern or a filter finds nothing",
-        &[(S::OwnRaise, 0.25), (S::EmptyText, 0.95), (S::Exception, 0.97), (S::NoBatch, 0.8)], &[],
+        &[(S::OwnRaise, 0.25), (S::EmptyText, 0.95), (S::Exception, 0.97), (S::NoBatch, 0.8)], &[(C::Seed, 0.003)],
         "Print how many files and rows there are and where they are looked for: paths are relative to the working directory.")),
     (Cause::NoDevice, profile(4.0, "it asks for a GPU that is not there",
         &[(S::NoDeviceText, 0.97), (S::Exception, 0.97), (S::NoBatch, 0.9)],
@@ -305,12 +315,12 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::NativeCrash, 0.9), (S::BusError, 0.04), (S::Backward, 0.4), (S::Exception, 0.05)],
         &[(C::OneThread, 0.08), (C::Synthetic, 0.1), (C::HalfBatch, 0.05), (C::Cpu, 0.1)],
         "Look at what the line that is named calls: rebuild or update the extension, or try another version of the library.")),
-    (Cause::LoaderWorker, profile(5.0, "the processes of a loader",
-        &[(S::OwnRaise, 0.05), (S::OutOfMemory, 0.003), (S::SharedMemory, 0.003), (S::Descriptors, 0.003), (S::PickleText, 0.003), (S::LabelText, 0.003), (S::IndexText, 0.005), (S::ShapeText, 0.01), (S::ValueText, 0.003), (S::NoFile, 0.003), (S::LoaderWorkers, 0.99), (S::LoaderWorkerDied, 0.6), (S::Hang, 0.4), (S::Flaky, 0.2)],
-        &[(C::Workers0, 0.95), (C::Spawn, 0.3)],
-        "Load without processes, or look for what the data set shares between them: locks, open files, global state.")),
+    (Cause::LoaderWorker, profile(7.0, "the processes of a loader",
+        &[(S::Various, 0.12), (S::OwnRaise, 0.05), (S::OutOfMemory, 0.003), (S::SharedMemory, 0.003), (S::Descriptors, 0.003), (S::PickleText, 0.003), (S::LabelText, 0.12), (S::IndexText, 0.12), (S::LossFrames, 0.1), (S::BrokenFileText, 0.03), (S::ShapeText, 0.03), (S::ValueText, 0.01), (S::NoFile, 0.003), (S::LoaderWorkers, 0.99), (S::LoaderWorkerDied, 0.6), (S::Hang, 0.4), (S::Flaky, 0.2)],
+        &[(C::Workers0, 0.95), (C::Spawn, 0.3), (C::Synthetic, 0.2)],
+        "Load without processes, or look for what the data set shares between them: an open file has one position for all of them (open it in the process that reads it), locks, global state.")),
     (Cause::ForkAfterThreads, profile(2.5, "a process that has threads is forked, and a lock stays locked in the child",
-        &[(S::ForkWithThreads, 0.97), (S::Hang, 0.85), (S::LoaderWorkers, 0.5)],
+        &[(S::Various, 0.1), (S::ForkWithThreads, 0.97), (S::Hang, 0.85), (S::LoaderWorkers, 0.5)],
         &[(C::Workers0, 0.85), (C::Spawn, 0.9), (C::OtherThreads, 0.6), (C::OneThread, 0.2)],
         "Start children by spawn or forkserver, or before the threads.")),
     (Cause::ForkAfterCuda, profile(1.0, "CUDA is used in a forked process",
@@ -356,16 +366,16 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::CleanEnvironment, 0.95)],
         "Unset the variable that is named.")),
     (Cause::SeedDependent, profile(2.5, "random numbers: some seeds fail",
-        &[(S::OwnRaise, 0.25), (S::Flaky, 0.35), (S::Wanders, 0.1)],
-        &[(C::Seed, 0.7)],
+        &[(S::OwnRaise, 0.25), (S::Flaky, 0.35), (S::Wanders, 0.1), (S::LabelText, 0.12), (S::IndexText, 0.12), (S::ShapeText, 0.12), (S::EmptyText, 0.1), (S::LossFrames, 0.12)],
+        &[(C::Seed, 0.7), (C::Synthetic, 0.2)],
         "Fix the seed to find the case, then mend the case: it comes back with another seed.")),
     (Cause::RandomDraws, profile(2.0, "random numbers that the program draws, as in an augmentation or a sample: some draws are what it cannot digest",
-        &[(S::Wanders, 0.95), (S::OwnRaise, 0.25), (S::RowFrames, 0.5), (S::ShapeText, 0.1), (S::EmptyText, 0.05), (S::Flaky, 0.2), (S::Exception, 0.9)],
+        &[(S::Various, 0.1), (S::Wanders, 0.95), (S::OwnRaise, 0.25), (S::RowFrames, 0.5), (S::ShapeText, 0.1), (S::EmptyText, 0.05), (S::Flaky, 0.2), (S::Exception, 0.9)],
         &[(C::Seed, 0.25), (C::OneRow, 0.2), (C::Synthetic, 0.1)],
         "Look at the least and the greatest value that the draw can have: sizes, offsets and counts at the edges.")),
     (Cause::ClockDependent, profile(1.0, "the clock: it fails at some times",
-        &[(S::OwnRaise, 0.3), (S::Flaky, 0.4), (S::Exception, 0.7)],
-        &[(C::Clock, 0.8)],
+        &[(S::OwnRaise, 0.3), (S::Flaky, 0.4), (S::LabelText, 0.12), (S::IndexText, 0.12), (S::ShapeText, 0.1), (S::EmptyText, 0.1), (S::EmbeddingFrames, 0.12), (S::LossFrames, 0.1), (S::Exception, 0.7)],
+        &[(C::Clock, 0.8), (C::Synthetic, 0.3)],
         "Look for dates, times of day and seeds that are made of the time.")),
     (Cause::HashOrder, profile(1.0, "the order of sets: Python's hash seed differs from run to run",
         &[(S::Flaky, 0.85)],
@@ -376,7 +386,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::ImportEffects, 0.93)],
         "Set back what the module that is named changes, or import it elsewhere.")),
     (Cause::ThirdPartyThread, profile(2.0, "a thread that another module starts",
-        &[(S::OtherThreads, 0.97), (S::Hang, 0.3), (S::NativeCrash, 0.3)],
+        &[(S::Various, 0.25), (S::OtherThreads, 0.97), (S::Hang, 0.3), (S::NativeCrash, 0.3)],
         &[(C::OtherThreads, 0.95), (C::CleanEnvironment, 0.1)],
         "Switch that module off (WANDB_MODE=offline, for one), or update it.")),
     (Cause::Locale, profile(1.5, "the locale or the encoding",
@@ -398,7 +408,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::OtherThreads, 0.15)],
         "Fetch models and data beforehand (HF_HUB_OFFLINE=1), or set the proxy.")),
     (Cause::ArithmeticThreads, profile(1.5, "threads of the arithmetic libraries",
-        &[(S::Exception, 0.2), (S::OpenMpText, 0.6), (S::NativeCrash, 0.4), (S::Hang, 0.3)],
+        &[(S::Various, 0.1), (S::Exception, 0.2), (S::OpenMpText, 0.6), (S::NativeCrash, 0.4), (S::Hang, 0.3)],
         &[(C::OneThread, 0.93), (C::CleanEnvironment, 0.1)],
         "OMP_NUM_THREADS=1, or one OpenMP library in the process in place of two.")),
     (Cause::Deadlock, profile(3.0, "the program waits for something that never comes",
@@ -425,7 +435,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::OperationOnCpu, 0.92), (C::Cpu, 0.95), (C::HalfBatch, 0.1), (C::Fp32, 0.2)],
         "Compute that operation on the CPU until the library is updated; report it with its shapes.")),
     (Cause::GpuOutOfBounds, profile(1.5, "a kernel reads or writes beyond a tensor",
-        &[(S::Cuda, 0.9), (S::CudaAddress, 0.7), (S::Flaky, 0.5)],
+        &[(S::Various, 0.2), (S::Cuda, 0.9), (S::CudaAddress, 0.7), (S::Flaky, 0.5)],
         &[(C::Cpu, 0.8), (C::OperationOnCpu, 0.4), (C::Synthetic, 0.3)],
         "compute-sanitizer names the kernel; look at hand-written kernels and extensions first.")),
     (Cause::NondeterministicKernel, profile(0.7, "an algorithm whose result differs from run to run",
@@ -433,7 +443,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::Deterministic, 0.9), (C::OneThread, 0.3)],
         "torch.use_deterministic_algorithms(True).")),
     (Cause::UnstableHardware, profile(1.5, "unstable hardware: clocks, power, temperature or memory",
-        &[(S::Flaky, 0.85), (S::CudaIllegalInstruction, 0.4), (S::Cuda, 0.7), (S::GpuLost, 0.2), (S::CudaAddress, 0.2)],
+        &[(S::Various, 0.3), (S::Flaky, 0.85), (S::CudaIllegalInstruction, 0.4), (S::Cuda, 0.7), (S::GpuLost, 0.2), (S::CudaAddress, 0.2)],
         &[(C::Cpu, 0.8), (C::Blocking, 0.15)],
         "Set clocks and power to the defaults, look at temperatures and the kernel log, test the memory.")),
     (Cause::CudaInstallation, profile(3.0, "driver, CUDA's libraries and the card do not fit",

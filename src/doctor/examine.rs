@@ -419,6 +419,9 @@ impl Examiner<'_> {
         if notes::wanders(&self.failed_at) {
             seen.insert(Sign::Wanders);
         }
+        if self.matrix.failures.len() > 1 {
+            seen.insert(Sign::Various);
+        }
         self.matrix.evidence.signs = seen;
     }
 
@@ -488,7 +491,8 @@ impl Examiner<'_> {
         let settings: BTreeSet<Setting> = own.then_some(workers).into_iter().collect();
         for repeat in 0..self.matrix.needed().unwrap_or(0) {
             let seen = self.once(&settings, Some(rows), repeat)?;
-            if seen.failure.is_some_and(|f| self.matrix.is_it(&f)) {
+            let it = |f: Signature| self.matrix.is_it(&f) || own && self.matrix.is_there(&f);
+            if seen.failure.is_some_and(it) {
                 return Ok(true);
             }
         }
@@ -497,7 +501,8 @@ impl Examiner<'_> {
 
     /// The smallest part of the last batch that makes the program fail alone.
     fn locate_rows(&mut self) -> Result<(), Halt> {
-        let Some((loader, all, suspects)) = self.matrix.suspected_rows() else {
+        let always_there = notes::always_there(&self.failed_at);
+        let Some((loader, all, suspects)) = self.matrix.suspected_rows(&always_there) else {
             return Ok(());
         };
         let mut fails = |rows: &[u64]| {

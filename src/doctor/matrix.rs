@@ -33,11 +33,22 @@ const SURE: f64 = 0.9;
 /// Clean runs beyond those that clear a change, where the cause is in doubt.
 const CONFIRMING_RUNS: u32 = 2;
 
+/// The same where the most likely cause has nothing to do with the change.
+const CONTRADICTING_RUNS: u32 = 5;
+
 /// A run that is expected to tell less than this many bits is not worth its time.
 const LEAST_INFORMATION: f64 = 0.03;
 
 /// A cause that is less likely than this is not worth many runs.
 const UNLIKELY: f64 = 0.1;
+
+/// Causes whose words come as well of a split or a sample that lacks something: of a class, of any row.
+const MAY_BE_DRAWN: [Cause; 4] = [
+    Cause::LabelOutOfRange,
+    Cause::IndexOutOfRange,
+    Cause::ShapeMismatch,
+    Cause::EmptyData,
+];
 
 /// How the runs under one setting came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display)]
@@ -114,6 +125,15 @@ impl Matrix {
         self.failures.iter().any(|known| known.same(failure))
     }
 
+    /// Whether a failure is of that kind and at that line, whatever its words: a loader's process words an error otherwise
+    /// than the program itself.
+    pub fn is_there(&self, failure: &Signature) -> bool {
+        let mut known = self.failures.iter();
+        known.any(|known| {
+            known.line.is_some() && (known.fault, &known.line) == (failure.fault, &failure.line)
+        })
+    }
+
     /// The runs of a setting alone.
     fn alone(&self, setting: &Setting) -> Option<&Series> {
         let is = |settings: &BTreeSet<Setting>| settings.len() == 1 && settings.contains(setting);
@@ -166,20 +186,26 @@ impl Matrix {
     }
 
     /// The rows that may be what it fails by, where something points to the data: their loader, those of the last batch,
-    /// and the suspects among these.
-    pub fn suspected_rows(&self) -> Option<(u64, Vec<u64>, Vec<u64>)> {
+    /// and the suspects among these. `always_there`: rows that were in each batch at which it failed.
+    pub fn suspected_rows(
+        &self,
+        always_there: &BTreeSet<u64>,
+    ) -> Option<(u64, Vec<u64>, Vec<u64>)> {
         use crate::signs::Sign::{IndexText, LabelText, NotFiniteRows, RowFrames};
         let signs = [NotFiniteRows, RowFrames, LabelText, IndexText];
         let seen = signs.iter().any(|sign| self.evidence.signs.contains(sign));
         let synthetic = Setting::Change(Change::Synthetic);
-        if !seen && !self.workarounds().contains(&synthetic) {
-            return None;
-        }
+        let points = seen || self.workarounds().contains(&synthetic);
         let batch = self.notes.batch.as_ref()?;
         let all = batch.rows.clone().filter(|rows| !rows.is_empty())?;
-        let named = self.notes.rows_not_finite();
-        let suspects = if named.is_empty() { all.clone() } else { named };
-        Some((batch.loader, all, suspects))
+        let mut suspects = self.notes.rows_not_finite();
+        if suspects.is_empty() {
+            suspects.extend(
+                all.iter()
+                    .filter(|row| points || always_there.contains(row)),
+            );
+        }
+        (points || !suspects.is_empty()).then_some((batch.loader, all, suspects))
     }
 
     /// Whether more runs of a series could change its verdict.
@@ -283,17 +309,33 @@ impl Matrix {
         }
     }
 
-    /// A change that ended the failure while the cause is still in doubt: 95 % may have been chance, and two more clean
-    /// runs tell.
+    /// A change that ended the failure while the cause is still in doubt, or although the most likely cause has nothing to
+    /// do with it: 95 % may have been chance, and a few more clean runs tell.
     fn cleared_but_doubted(&self) -> Option<BTreeSet<Setting>> {
-        if self.is_sure() {
-            return None;
-        }
-        let most = self.needed()? + CONFIRMING_RUNS;
+        let needed = self.needed()?;
+        let more = |settings: &BTreeSet<Setting>| match (
+            self.is_contradicted_by(settings),
+            self.is_sure(),
+        ) {
+            (true, _) => CONTRADICTING_RUNS,
+            (false, false) => CONFIRMING_RUNS,
+            (false, true) => 0,
+        };
         let cleared = self.series.iter().find(|(settings, series)| {
-            self.goes_round(settings, series) && settings.len() == 1 && series.runs.all < most
+            self.goes_round(settings, series)
+                && settings.len() == 1
+                && series.runs.all < needed + more(settings)
         });
         cleared.map(|(settings, _)| settings.clone())
+    }
+
+    /// Whether the most likely cause hardly ever ends by this change.
+    fn is_contradicted_by(&self, settings: &BTreeSet<Setting>) -> bool {
+        let first = self.evidence.ranking().first().map(|ranked| ranked.cause);
+        match (first, settings.first()) {
+            (Some(cause), Some(Setting::Change(change))) => cause.ends(*change) < 0.1,
+            _ => false,
+        }
     }
 
     /// Whether the most likely cause is hardly in doubt.
@@ -349,10 +391,22 @@ impl Matrix {
         left.max_by(|a, b| (worth(a) / a.row().slowdown).total_cmp(&(worth(b) / b.row().slowdown)))
     }
 
-    /// What an import or a thread of another module does is tried however sure the words of the error seem: it may be
-    /// what they come from.
+    /// What an import, a thread of another module or a loader's processes do is tried however sure the words of the error
+    /// seem: it may be what they come from. So are the date, where the program reads it, and the seed, where the words are
+    /// of data that a draw may have chosen.
     fn unusual(&self) -> Option<Change> {
-        let noted = [Change::ImportEffects, Change::OtherThreads];
+        let mut noted = vec![
+            Change::ImportEffects,
+            Change::OtherThreads,
+            Change::Workers0,
+        ];
+        if self.notes.reads_clock {
+            noted.push(Change::Clock);
+        }
+        let first = self.evidence.ranking().first().map(|ranked| ranked.cause);
+        if first.is_some_and(|cause| MAY_BE_DRAWN.contains(&cause)) {
+            noted.push(Change::Seed);
+        }
         self.untried().find(|change| noted.contains(change))
     }
 
@@ -429,168 +483,5 @@ impl Matrix {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::notes::Loader;
-    use crate::signs::Sign;
-
-    fn failure() -> Signature {
-        Signature {
-            fault: "task_error",
-            end: "the program exited with status 1".into(),
-            message: "ValueError: no".into(),
-            line: None,
-            kernel: None,
-        }
-    }
-
-    /// Plays a command that fails with this rate and that these changes cure; gives the runs, in order.
-    fn play(
-        matrix: &mut Matrix,
-        cured: &[Change],
-        mut fails: impl FnMut(u32) -> bool,
-    ) -> Vec<Step> {
-        let mut steps = Vec::new();
-        while let Some(step) = matrix.next() {
-            let n = steps.len() as u32;
-            match &step {
-                Step::Base => {
-                    let failed = fails(n);
-                    matrix.base.runs.add(failed);
-                    if failed && matrix.failures.is_empty() {
-                        matrix.failures.push(failure());
-                    }
-                }
-                Step::Trace => matrix.traced = true,
-                Step::Under(settings) => {
-                    let cure = cured
-                        .iter()
-                        .any(|c| settings.contains(&Setting::Change(*c)));
-                    let failed = !cure && fails(n);
-                    let at = matrix.series.iter().position(|(s, _)| s == settings);
-                    let at = at.unwrap_or_else(|| {
-                        matrix.series.push((settings.clone(), Series::default()));
-                        matrix.series.len() - 1
-                    });
-                    let series = &mut matrix.series[at].1;
-                    series.applied = true;
-                    series.runs.add(failed);
-                }
-            }
-            matrix.weigh();
-            steps.push(step);
-            assert!(steps.len() < 400, "it comes to an end");
-        }
-        steps
-    }
-
-    fn loader() -> Matrix {
-        let mut matrix = Matrix::default();
-        matrix.notes.python = true;
-        let workers = Loader {
-            number: 0,
-            workers: 2,
-            batch_size: Some(8),
-            rows: None,
-        };
-        matrix.notes.loaders.insert(workers);
-        matrix.evidence.signs =
-            [Sign::LoaderWorkers, Sign::LoaderWorkerDied, Sign::Exception].into();
-        matrix
-    }
-
-    #[test]
-    fn a_failure_that_comes_each_time_needs_few_runs() {
-        let mut matrix = loader();
-        let steps = play(&mut matrix, &[Change::Workers0], |_| true);
-        assert_eq!(steps[..2], [Step::Base, Step::Base]);
-        let alone = BTreeSet::from([Setting::Change(Change::Workers0)]);
-        assert_eq!(steps[2], Step::Under(alone), "{steps:?}");
-        assert!(steps.len() <= 8, "{steps:?}");
-        assert_eq!(
-            matrix.evidence.ranking()[0].cause.to_string(),
-            "loader_worker"
-        );
-        assert_eq!(matrix.workarounds(), [Setting::Change(Change::Workers0)]);
-    }
-
-    #[test]
-    fn a_rare_failure_is_repeated_until_its_rate_is_excluded() {
-        let mut matrix = loader();
-        let steps = play(&mut matrix, &[Change::Workers0], |n| n % 3 == 0);
-        let alone = Step::Under(BTreeSet::from([Setting::Change(Change::Workers0)]));
-        let repeats = steps.iter().filter(|s| **s == alone).count() as u32;
-        assert_eq!(Some(repeats), matrix.needed());
-        assert!(repeats >= 8, "{repeats}");
-    }
-
-    #[test]
-    fn a_command_that_never_fails_is_given_up() {
-        let mut matrix = Matrix::default();
-        let steps = play(&mut matrix, &[], |_| false);
-        assert_eq!(steps.len() as u32, MOST_BASE_RUNS);
-    }
-
-    #[test]
-    fn where_nothing_helps_alone_the_two_best_are_tried_together() {
-        let mut matrix = loader();
-        matrix.all = true;
-        play(&mut matrix, &[], |_| true);
-        let pair = matrix.best_pair().unwrap();
-        assert!(
-            pair.contains(&Setting::Change(Change::Workers0)),
-            "{pair:?}"
-        );
-        let mut cured = loader();
-        play(&mut cured, &[Change::Workers0], |_| true);
-        assert_eq!(cured.best_pair(), None);
-    }
-
-    #[test]
-    fn compute_sanitizer_runs_once_and_is_no_way_round() {
-        let mut matrix = loader();
-        (matrix.host.gpu, matrix.host.sanitizer) = (true, true);
-        matrix.evidence.signs = [Sign::Cuda, Sign::CudaAddress].into();
-        let steps = play(&mut matrix, &[Change::Sanitizer], |_| true);
-        let alone = BTreeSet::from([Setting::Change(Change::Sanitizer)]);
-        let runs = steps.iter().filter(|s| **s == Step::Under(alone.clone()));
-        assert_eq!(runs.count(), 1, "{steps:?}");
-        assert!(!matrix.workarounds().iter().any(Setting::only_tells));
-    }
-
-    #[test]
-    fn an_effect_of_an_import_is_taken_back_once_however_sure_the_cause_seems() {
-        let mut matrix = Matrix::default();
-        matrix.notes.python = true;
-        let effect = ["helpers", "warnings that are errors", "[]", "['error']"].map(str::to_owned);
-        matrix.notes.import_effects.insert(effect.into());
-        matrix.evidence.signs = [
-            Sign::ShapeText,
-            Sign::LossFrames,
-            Sign::Exception,
-            Sign::ImportEffect,
-        ]
-        .into();
-        let steps = play(&mut matrix, &[Change::ImportEffects], |_| true);
-        let alone = BTreeSet::from([Setting::Change(Change::ImportEffects)]);
-        assert!(steps.contains(&Step::Under(alone)), "{steps:?}");
-        let first = matrix.evidence.ranking()[0].cause;
-        assert_eq!(first, Cause::ImportSideEffect);
-    }
-
-    #[test]
-    fn what_a_change_has_not_found_is_hardly_the_cause() {
-        let mut matrix = loader();
-        matrix.base.runs = Rate { failed: 2, all: 2 };
-        let settings = BTreeSet::from([Setting::Change(Change::Workers0)]);
-        let series = Series {
-            runs: Rate { failed: 0, all: 1 },
-            ..Series::default()
-        };
-        assert_eq!(matrix.verdict(&settings, &series), Verdict::NotApplied);
-        matrix.series.push((settings, series));
-        let before = matrix.evidence.probability(Cause::LoaderWorker);
-        matrix.weigh();
-        assert!(matrix.evidence.probability(Cause::LoaderWorker) < before / 2.0);
-    }
-}
+#[path = "matrix_tests.rs"]
+mod tests;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use strum::VariantArray;
 
-use crate::causes::{Cause, Profile, ends_by_chance};
+use crate::causes::{Cause, Profile};
 use crate::change::Change;
 use crate::signs::Sign;
 use crate::statistics::Rate;
@@ -98,7 +98,7 @@ impl Evidence {
         let changes: f64 = self
             .changed
             .iter()
-            .map(|(change, runs)| likelihood(cause, profile, *change, *runs, self.base).ln())
+            .map(|(change, runs)| likelihood(cause, *change, *runs, self.base).ln())
             .sum();
         let found: [(bool, &[Cause]); 3] = [
             (
@@ -139,7 +139,7 @@ impl Evidence {
     /// How much a run under a change is expected to tell: the expected fall of the entropy over the causes, in bits.
     pub fn information(&self, change: Change) -> f64 {
         let ranking = self.ranking();
-        let ends = |r: &Ranked| ends(r.cause.profile(), change);
+        let ends = |r: &Ranked| r.cause.ends(change);
         let p: f64 = ranking.iter().map(|r| r.probability * ends(r)).sum();
         let after = |ended: bool| {
             let likely = |r: &Ranked| if ended { ends(r) } else { 1.0 - ends(r) };
@@ -152,8 +152,8 @@ impl Evidence {
 }
 
 /// How likely a series of runs under a change is if this is the cause.
-fn likelihood(cause: Cause, profile: &Profile, change: Change, runs: Rate, base: Rate) -> f64 {
-    let ends = ends(profile, change);
+fn likelihood(cause: Cause, change: Change, runs: Rate, base: Rate) -> f64 {
+    let ends = cause.ends(change);
     let always = match base.clean() {
         0 => 0.0,
         _ => cause.always_under(change) * (1.0 - ends),
@@ -162,11 +162,6 @@ fn likelihood(cause: Cause, profile: &Profile, change: Change, runs: Rate, base:
     ends * runs.likelihood_ended()
         + always * runs.likelihood_always()
         + unchanged * runs.likelihood_unchanged(base)
-}
-
-fn ends(profile: &Profile, change: Change) -> f64 {
-    let named = profile.ends.iter().find(|e| e.0 == change);
-    named.map_or_else(|| ends_by_chance(change), |e| e.1)
 }
 
 /// What a search beside the changes has found speaks for the cause that it looks for.
@@ -245,7 +240,7 @@ mod tests {
             }
             let enough = evidence.base.clean_runs_needed(50).unwrap();
             for change in Change::ALL {
-                let ended = ends(profile, *change) >= 0.5;
+                let ended = cause.ends(*change) >= 0.5;
                 let clean = Rate {
                     failed: 0,
                     all: enough,

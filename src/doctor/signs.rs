@@ -111,6 +111,8 @@ pub enum Sign {
     OwnRaise,
     /// It fails at other rows with other seeds: no row is in each of the last batches.
     Wanders,
+    /// One run fails otherwise than another, with nothing changed.
+    Various,
     /// The time that it may use is used up.
     ProcessorTime,
     /// The card was near where it slows down each time it failed, and cooler before.
@@ -231,6 +233,7 @@ impl Sign {
             Sign::OwnExit => "it ends by itself with a status, and without a traceback",
             Sign::OwnRaise => "its own code raises the error",
             Sign::Wanders => "it fails at other rows with other random numbers",
+            Sign::Various => "it fails in different ways from run to run",
             Sign::ProcessorTime => "its time is limited, and used up",
             Sign::Hot => "the card was hot each time it failed",
             Sign::LongKernel => "an operation takes longer than half of Windows' 2 s",
@@ -283,6 +286,7 @@ impl Sign {
             }
             Sign::IndexText | Sign::EmbeddingFrames | Sign::NotFiniteText | Sign::InImport => 0.03,
             Sign::LoaderWorkerDied | Sign::NotFiniteModule | Sign::ShapeText | Sign::Killed => 0.03,
+            Sign::Various => 0.03,
             Sign::BusError
             | Sign::IllegalInstruction
             | Sign::OomKilled

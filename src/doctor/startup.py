@@ -108,6 +108,7 @@ class _Doctor:
         except (AttributeError, OSError, RuntimeError, ValueError):
             pass  # No stderr, or the signal is in use.
         self.watch_stdlib()
+        self.look_for_the_clock()
         self.watch_imports()
         self.watch_threads()
         self.watch_forks()
@@ -115,6 +116,33 @@ class _Doctor:
             self.reseed_python()
         if self.wants("clock"):
             self.shift_clock()
+
+    def look_for_the_clock(self):
+        """Notes at the end whether the program's own files read the date or the time of day."""
+        import atexit
+        import re
+
+        reads = re.compile(r"\b(?:now|today|utcnow|localtime|gmtime|ctime|strftime)\s*\(")
+        of_python = os.path.dirname(os.path.abspath(os.__file__))
+
+        def look():
+            files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+            # That of the main module is forgotten by then.
+            for file in [sys.argv[0], *files]:
+                if not file or not file.endswith(".py") or file == __file__:
+                    continue
+                if os.path.abspath(file).startswith(of_python) or "-packages" in file:
+                    continue
+                try:
+                    with open(file, encoding="utf-8", errors="replace") as source:
+                        found = reads.search(source.read())
+                except OSError:
+                    continue
+                if found:
+                    self.note("reads_clock")
+
+        if self.main:
+            atexit.register(look)
 
     def watch_stdlib(self):
         """Notes modules of the standard library, and packages that are installed, that another file of the same name

@@ -18,7 +18,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::ShapeText,
-        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|to be equal size|multi-target not supported|more than 1 value per channel|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|weight tensor should be defined|inconsistent tensor size",
+        r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|to be equal size|multi-target not supported|more than 1 value per channel|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|weight tensor should be defined|inconsistent tensor size|resize storage that is not resizable",
     ),
     (
         Sign::TypeText,

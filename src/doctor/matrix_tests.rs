@@ -1,0 +1,180 @@
+//! Tests of [`super`].
+
+use super::*;
+use crate::notes::Loader;
+use crate::signs::Sign;
+
+fn failure() -> Signature {
+    Signature {
+        fault: "task_error",
+        end: "the program exited with status 1".into(),
+        message: "ValueError: no".into(),
+        line: None,
+        kernel: None,
+    }
+}
+
+/// Plays a command that fails with this rate and that these changes cure; gives the runs, in order.
+fn play(matrix: &mut Matrix, cured: &[Change], mut fails: impl FnMut(u32) -> bool) -> Vec<Step> {
+    let mut steps = Vec::new();
+    while let Some(step) = matrix.next() {
+        let n = steps.len() as u32;
+        match &step {
+            Step::Base => {
+                let failed = fails(n);
+                matrix.base.runs.add(failed);
+                if failed && matrix.failures.is_empty() {
+                    matrix.failures.push(failure());
+                }
+            }
+            Step::Trace => matrix.traced = true,
+            Step::Under(settings) => {
+                let cure = cured
+                    .iter()
+                    .any(|c| settings.contains(&Setting::Change(*c)));
+                let failed = !cure && fails(n);
+                let at = matrix.series.iter().position(|(s, _)| s == settings);
+                let at = at.unwrap_or_else(|| {
+                    matrix.series.push((settings.clone(), Series::default()));
+                    matrix.series.len() - 1
+                });
+                let series = &mut matrix.series[at].1;
+                series.applied = true;
+                series.runs.add(failed);
+            }
+        }
+        matrix.weigh();
+        steps.push(step);
+        assert!(steps.len() < 400, "it comes to an end");
+    }
+    steps
+}
+
+fn loader() -> Matrix {
+    let mut matrix = Matrix::default();
+    matrix.notes.python = true;
+    let workers = Loader {
+        number: 0,
+        workers: 2,
+        batch_size: Some(8),
+        rows: None,
+    };
+    matrix.notes.loaders.insert(workers);
+    matrix.evidence.signs = [Sign::LoaderWorkers, Sign::LoaderWorkerDied, Sign::Exception].into();
+    matrix
+}
+
+#[test]
+fn a_failure_that_comes_each_time_needs_few_runs() {
+    let mut matrix = loader();
+    let steps = play(&mut matrix, &[Change::Workers0], |_| true);
+    assert_eq!(steps[..2], [Step::Base, Step::Base]);
+    let alone = BTreeSet::from([Setting::Change(Change::Workers0)]);
+    assert_eq!(steps[2], Step::Under(alone), "{steps:?}");
+    assert!(steps.len() <= 8, "{steps:?}");
+    assert_eq!(
+        matrix.evidence.ranking()[0].cause.to_string(),
+        "loader_worker"
+    );
+    assert_eq!(matrix.workarounds(), [Setting::Change(Change::Workers0)]);
+}
+
+#[test]
+fn a_rare_failure_is_repeated_until_its_rate_is_excluded() {
+    let mut matrix = loader();
+    let steps = play(&mut matrix, &[Change::Workers0], |n| n % 3 == 0);
+    let alone = Step::Under(BTreeSet::from([Setting::Change(Change::Workers0)]));
+    let repeats = steps.iter().filter(|s| **s == alone).count() as u32;
+    assert_eq!(Some(repeats), matrix.needed());
+    assert!(repeats >= 8, "{repeats}");
+}
+
+#[test]
+fn a_command_that_never_fails_is_given_up() {
+    let mut matrix = Matrix::default();
+    let steps = play(&mut matrix, &[], |_| false);
+    assert_eq!(steps.len() as u32, MOST_BASE_RUNS);
+}
+
+#[test]
+fn where_nothing_helps_alone_the_two_best_are_tried_together() {
+    let mut matrix = loader();
+    matrix.all = true;
+    play(&mut matrix, &[], |_| true);
+    let pair = matrix.best_pair().unwrap();
+    assert!(
+        pair.contains(&Setting::Change(Change::Workers0)),
+        "{pair:?}"
+    );
+    let mut cured = loader();
+    play(&mut cured, &[Change::Workers0], |_| true);
+    assert_eq!(cured.best_pair(), None);
+}
+
+#[test]
+fn compute_sanitizer_runs_once_and_is_no_way_round() {
+    let mut matrix = loader();
+    (matrix.host.gpu, matrix.host.sanitizer) = (true, true);
+    matrix.evidence.signs = [Sign::Cuda, Sign::CudaAddress].into();
+    let steps = play(&mut matrix, &[Change::Sanitizer], |_| true);
+    let alone = BTreeSet::from([Setting::Change(Change::Sanitizer)]);
+    let runs = steps.iter().filter(|s| **s == Step::Under(alone.clone()));
+    assert_eq!(runs.count(), 1, "{steps:?}");
+    assert!(!matrix.workarounds().iter().any(Setting::only_tells));
+}
+
+#[test]
+fn an_effect_of_an_import_is_taken_back_once_however_sure_the_cause_seems() {
+    let mut matrix = Matrix::default();
+    matrix.notes.python = true;
+    let effect = ["helpers", "warnings that are errors", "[]", "['error']"].map(str::to_owned);
+    matrix.notes.import_effects.insert(effect.into());
+    matrix.evidence.signs = [
+        Sign::ShapeText,
+        Sign::LossFrames,
+        Sign::Exception,
+        Sign::ImportEffect,
+    ]
+    .into();
+    let steps = play(&mut matrix, &[Change::ImportEffects], |_| true);
+    let alone = BTreeSet::from([Setting::Change(Change::ImportEffects)]);
+    assert!(steps.contains(&Step::Under(alone)), "{steps:?}");
+    let first = matrix.evidence.ranking()[0].cause;
+    assert_eq!(first, Cause::ImportSideEffect);
+}
+
+#[test]
+fn a_loader_without_processes_is_tried_however_sure_the_words_seem() {
+    let mut matrix = loader();
+    matrix.evidence.signs = [
+        Sign::LabelText,
+        Sign::LossFrames,
+        Sign::Exception,
+        Sign::LoaderWorkers,
+    ]
+    .into();
+    let mut bad_label = matrix.clone();
+    play(&mut matrix, &[Change::Workers0], |_| true);
+    let first = |matrix: &Matrix| matrix.evidence.ranking()[0].cause;
+    assert_eq!(first(&matrix), Cause::LoaderWorker);
+    play(&mut bad_label, &[], |_| true);
+    let tried = bad_label.alone(&Setting::Change(Change::Workers0));
+    assert_eq!(tried.unwrap().runs, Rate { failed: 1, all: 1 });
+    assert_eq!(first(&bad_label), Cause::LabelOutOfRange);
+}
+
+#[test]
+fn what_a_change_has_not_found_is_hardly_the_cause() {
+    let mut matrix = loader();
+    matrix.base.runs = Rate { failed: 2, all: 2 };
+    let settings = BTreeSet::from([Setting::Change(Change::Workers0)]);
+    let series = Series {
+        runs: Rate { failed: 0, all: 1 },
+        ..Series::default()
+    };
+    assert_eq!(matrix.verdict(&settings, &series), Verdict::NotApplied);
+    matrix.series.push((settings, series));
+    let before = matrix.evidence.probability(Cause::LoaderWorker);
+    matrix.weigh();
+    assert!(matrix.evidence.probability(Cause::LoaderWorker) < before / 2.0);
+}
