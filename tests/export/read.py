@@ -59,8 +59,10 @@ def mlflow(path, curve):
 
     client = MlflowClient(pathlib.Path(path).absolute().as_uri())
     experiments = [e for e in client.search_experiments() if e.experiment_id != "0"]
+    # A run that is only beginning has none yet.
+    ids = [e.experiment_id for e in experiments[:1]]
     trials = []
-    for run in client.search_runs([experiments[0].experiment_id], max_results=5000):
+    for run in client.search_runs(ids, max_results=5000) if ids else []:
         data = run.data
         history = client.get_metric_history(run.info.run_id, curve)
         trials.append({
@@ -76,7 +78,7 @@ def mlflow(path, curve):
             "seconds": (run.info.end_time - run.info.start_time) / 1000 if run.info.end_time else None,
         })
     trials.sort(key=lambda t: t["number"])
-    return {"experiment": experiments[0].name, "trials": trials}
+    return {"experiment": experiments[0].name if experiments else None, "trials": trials}
 
 
 def session_groups(path):
