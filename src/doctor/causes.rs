@@ -7,7 +7,7 @@
 use serde::Serialize;
 use strum::{Display, VariantArray};
 
-use crate::change::{Change, Change as C};
+use crate::change::Change as C;
 use crate::signs::Sign as S;
 
 /// A cause.
@@ -176,7 +176,7 @@ const NARROW_ENDS_BY_CHANCE: f64 = 0.001;
 const CLOCK_ENDS_BY_CHANCE: f64 = 1e-5;
 
 /// How often a change ends a failure with which it has nothing to do, in 0 to 1.
-fn ends_by_chance(change: Change) -> f64 {
+fn ends_by_chance(change: C) -> f64 {
     const NARROW: [C; 6] = [
         C::ImportEffects,
         C::LibraryPath,
@@ -199,7 +199,7 @@ impl Cause {
     pub const ALL: &[Cause] = Cause::VARIANTS;
 
     /// How often the failure comes every time under a change, where it came now and then before.
-    pub fn always_under(self, change: Change) -> f64 {
+    pub fn always_under(self, change: C) -> f64 {
         match (self, change) {
             (Cause::HashOrder, C::HashSeed) => 0.4,
             (Cause::SeedDependent, C::Seed) => 0.3,
@@ -208,7 +208,7 @@ impl Cause {
     }
 
     /// How often a change ends it, in 0 to 1.
-    pub fn ends(self, change: Change) -> f64 {
+    pub fn ends(self, change: C) -> f64 {
         let named = self.profile().ends.iter().find(|e| e.0 == change);
         named.map_or_else(|| ends_by_chance(change), |e| e.1)
     }
@@ -365,7 +365,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::Exception, 0.5)],
         &[(C::CleanEnvironment, 0.95)],
         "Unset the variable that is named.")),
-    (Cause::SeedDependent, profile(2.5, "random numbers: some seeds fail",
+    (Cause::SeedDependent, profile(4.0, "random numbers: some seeds fail",
         &[(S::OwnRaise, 0.25), (S::Flaky, 0.35), (S::Wanders, 0.1), (S::LabelText, 0.12), (S::IndexText, 0.12), (S::ShapeText, 0.12), (S::EmptyText, 0.1), (S::LossFrames, 0.12)],
         &[(C::Seed, 0.7), (C::Synthetic, 0.2)],
         "Fix the seed to find the case, then mend the case: it comes back with another seed.")),
@@ -373,7 +373,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::Various, 0.1), (S::Wanders, 0.95), (S::OwnRaise, 0.25), (S::RowFrames, 0.5), (S::ShapeText, 0.1), (S::EmptyText, 0.05), (S::Flaky, 0.2), (S::Exception, 0.9)],
         &[(C::Seed, 0.25), (C::OneRow, 0.2), (C::Synthetic, 0.1)],
         "Look at the least and the greatest value that the draw can have: sizes, offsets and counts at the edges.")),
-    (Cause::ClockDependent, profile(1.0, "the clock: it fails at some times",
+    (Cause::ClockDependent, profile(2.0, "the clock: it fails at some times",
         &[(S::OwnRaise, 0.3), (S::Flaky, 0.4), (S::LabelText, 0.12), (S::IndexText, 0.12), (S::ShapeText, 0.1), (S::EmptyText, 0.1), (S::EmbeddingFrames, 0.12), (S::LossFrames, 0.1), (S::Exception, 0.7)],
         &[(C::Clock, 0.8), (C::Synthetic, 0.3)],
         "Look for dates, times of day and seeds that are made of the time.")),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::causes::Cause;
-use crate::change::{Change, Setting};
+use crate::change::Setting;
 use crate::examine::Examined;
 use crate::matrix::Verdict;
 use crate::rank::{Ranked, calibrated};
@@ -73,11 +73,7 @@ fn hypothesis(examined: &Examined, ranked: Ranked) -> Hypothesis {
         let (Some(Setting::Change(change)), None) = (only.next(), only.next()) else {
             continue;
         };
-        let ends = profile
-            .ends
-            .iter()
-            .find(|e| e.0 == *change)
-            .map_or(0.0, |e| e.1);
+        let ends = ranked.cause.ends(*change);
         let runs = format!("{} of {} runs failed", series.runs.failed, series.runs.all);
         match matrix.verdict(settings, series) {
             Verdict::Cleared if ends >= 0.2 => {
@@ -105,12 +101,8 @@ fn hypothesis(examined: &Examined, ranked: Ranked) -> Hypothesis {
 }
 
 fn explains(cause: Cause, setting: &Setting) -> bool {
-    let ends = |change: Change| {
-        let named = cause.profile().ends.iter().find(|e| e.0 == change);
-        named.is_some_and(|e| e.1 >= 0.3)
-    };
     match setting {
-        Setting::Change(change) => ends(*change),
+        Setting::Change(change) => cause.ends(*change) >= 0.3,
         Setting::WithoutVariable(_) => cause == Cause::Environment,
         Setting::WithoutOption(_) | Setting::Option(..) | Setting::Key(..) => {
             cause == Cause::Options

@@ -435,11 +435,7 @@ impl Matrix {
         }
         let ranking = self.evidence.ranking();
         let hope = |change: Change| -> f64 {
-            let ends = |r: &Ranked| {
-                let profile = r.cause.profile();
-                let named = profile.ends.iter().find(|e| e.0 == change);
-                named.map_or(0.0, |e| e.1) * r.probability
-            };
+            let ends = |r: &Ranked| r.cause.ends(change) * r.probability;
             ranking.iter().map(ends).sum()
         };
         let fails = |(settings, series): &&(BTreeSet<Setting>, Series)| {

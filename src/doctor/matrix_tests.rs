@@ -164,6 +164,33 @@ fn a_loader_without_processes_is_tried_however_sure_the_words_seem() {
 }
 
 #[test]
+fn a_seed_and_a_date_that_end_it_outweigh_the_words_of_an_error() {
+    let words = [Sign::ShapeText, Sign::LossFrames, Sign::Exception];
+    for (signs, change, cause) in [
+        (words, Change::Seed, Cause::SeedDependent),
+        (
+            [Sign::IndexText, Sign::EmbeddingFrames, Sign::Exception],
+            Change::Clock,
+            Cause::ClockDependent,
+        ),
+    ] {
+        let mut matrix = Matrix::default();
+        (matrix.notes.python, matrix.notes.reads_clock) = (true, true);
+        matrix.evidence.signs = signs.into();
+        play(&mut matrix, &[change], |_| true);
+        assert_eq!(matrix.evidence.ranking()[0].cause, cause);
+    }
+    let mut matrix = Matrix::default();
+    matrix.notes.python = true;
+    matrix.evidence.signs = words.into();
+    play(&mut matrix, &[], |_| true);
+    assert!(matrix.alone(&Setting::Change(Change::Seed)).is_some());
+    let clock = matrix.alone(&Setting::Change(Change::Clock));
+    assert!(clock.is_none(), "it does not read the clock");
+    assert_eq!(matrix.evidence.ranking()[0].cause, Cause::ShapeMismatch);
+}
+
+#[test]
 fn what_a_change_has_not_found_is_hardly_the_cause() {
     let mut matrix = loader();
     matrix.base.runs = Rate { failed: 2, all: 2 };

@@ -285,8 +285,8 @@ impl Sign {
                 0.05
             }
             Sign::IndexText | Sign::EmbeddingFrames | Sign::NotFiniteText | Sign::InImport => 0.03,
-            Sign::LoaderWorkerDied | Sign::NotFiniteModule | Sign::ShapeText | Sign::Killed => 0.03,
-            Sign::Various => 0.03,
+            Sign::LoaderWorkerDied | Sign::NotFiniteModule | Sign::ShapeText => 0.03,
+            Sign::Killed | Sign::Various => 0.03,
             Sign::BusError
             | Sign::IllegalInstruction
             | Sign::OomKilled

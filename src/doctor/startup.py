@@ -117,29 +117,32 @@ class _Doctor:
         if self.wants("clock"):
             self.shift_clock()
 
+    def is_own(self, file):
+        """Whether a file is the program's own: neither Python's nor of a package that is installed."""
+        file = os.path.abspath(file)
+        stdlib = os.path.dirname(os.path.abspath(os.__file__))
+        return not file.startswith(stdlib + os.sep) and "-packages" + os.sep not in file and file != os.path.abspath(__file__)
+
     def look_for_the_clock(self):
         """Notes at the end whether the program's own files read the date or the time of day."""
         import atexit
-        import re
 
-        reads = re.compile(r"\b(?:now|today|utcnow|localtime|gmtime|ctime|strftime)\s*\(")
-        of_python = os.path.dirname(os.path.abspath(os.__file__))
+        reads = (".now(", "today(", "utcnow(", "localtime(", "gmtime(", "ctime(", "strftime(")
 
         def look():
             files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
             # That of the main module is forgotten by then.
-            for file in [sys.argv[0], *files]:
-                if not file or not file.endswith(".py") or file == __file__:
-                    continue
-                if os.path.abspath(file).startswith(of_python) or "-packages" in file:
+            for file in filter(None, [sys.argv[0], *files]):
+                if not file.endswith(".py") or not self.is_own(file):
                     continue
                 try:
                     with open(file, encoding="utf-8", errors="replace") as source:
-                        found = reads.search(source.read())
+                        text = source.read()
                 except OSError:
                     continue
-                if found:
+                if any(name in text for name in reads):
                     self.note("reads_clock")
+                    return
 
         if self.main:
             atexit.register(look)
