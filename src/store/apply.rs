@@ -1,7 +1,7 @@
 //! Carrying out a batch of writes in one transaction.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::types::Null;
 use serde_json::{Map, Value as Json};
@@ -13,7 +13,7 @@ use super::rows::{
     put_reports, put_values,
 };
 use super::sql::{Connection, Purpose as For};
-use super::studies::{named, objectives};
+use super::studies::named;
 use super::{HeldBy, Store, StoreError, StoreErrorKind as Kind, TrialSummary, Write, Written};
 use messages::clock::to_store as stamp;
 use search::space::{Domain, Params};
@@ -70,13 +70,16 @@ impl Store {
         act: impl FnOnce(&Batch<'_>) -> Result<T, Kind>,
     ) -> Result<T, Kind> {
         let done = self.conn.transaction(For::Write, |conn| {
-            conn.lock_study(study_id)?;
+            let objectives = conn.lock_study(study_id)?;
             let batch = Batch {
                 conn,
                 study_id,
+                objectives,
                 run_id,
                 now: &stamp(time),
+                next: Cell::default(),
                 known: RefCell::default(),
+                fresh: RefCell::default(),
                 reports: RefCell::default(),
             };
             let done = act(&batch)?;
@@ -92,10 +95,16 @@ impl Store {
 pub(super) struct Batch<'a> {
     pub(super) conn: &'a Connection,
     pub(super) study_id: i64,
+    /// How many the study has.
+    objectives: usize,
     pub(super) run_id: i64,
     pub(super) now: &'a str,
+    /// The number that the study's next trial gets, once somebody has asked.
+    next: Cell<Option<u64>>,
     /// Trials as they are, which nobody else changes until the transaction ends: by number, with their row ids.
     known: RefCell<BTreeMap<u64, (i64, TrialSummary)>>,
+    /// Row ids of trials that were made here, and have had no attempt yet.
+    fresh: RefCell<BTreeSet<i64>>,
     /// Reports that have not been written yet, by row id and step: many are written at once.
     reports: RefCell<BTreeMap<(i64, i64), f64>>,
 }
@@ -197,10 +206,32 @@ impl Batch<'_> {
         if let Some(known) = self.known.borrow().get(&number) {
             return Ok(Some(*known));
         }
+        if self.next.get().is_some_and(|next| number >= next) {
+            return Ok(None);
+        }
         let read = self.look_at(number)?;
         let mut known = self.known.borrow_mut();
         known.extend(read.map(|read| (number, read)));
         Ok(read)
+    }
+
+    /// The number that the study's next trial gets; nobody else makes one until the transaction ends.
+    pub(super) fn next_number(&self) -> Result<u64, Kind> {
+        if let Some(next) = self.next.get() {
+            return Ok(next);
+        }
+        let next = next_number(self.conn, self.study_id)?;
+        self.next.set(Some(next));
+        Ok(next)
+    }
+
+    /// Whether nothing is known yet of a trial that was made here; it is no longer so once an attempt has begun.
+    pub(super) fn is_fresh(&self, trial_id: i64, begins: bool) -> bool {
+        let mut fresh = self.fresh.borrow_mut();
+        match begins {
+            true => fresh.remove(&trial_id),
+            false => fresh.contains(&trial_id),
+        }
     }
 
     /// A trial is RUNNING now, and this run's.
@@ -235,11 +266,13 @@ impl Batch<'_> {
         distributions: &BTreeMap<String, Domain>,
         [user_attrs, system_attrs]: [&Map<String, Json>; 2],
     ) -> Result<(), Kind> {
-        if next_number(self.conn, self.study_id)? != number {
+        if self.next_number()? != number {
             return Err(Kind::Conflict);
         }
         let place = (self.study_id, number);
         let trial_id = new_trial(self.conn, place, "RUNNING", (&self.now, &Null))?;
+        self.next.set(Some(number + 1));
+        self.fresh.borrow_mut().insert(trial_id);
         self.own(trial_id)?;
         put_params(self.conn, trial_id, number, params, distributions)?;
         self.runs(number, trial_id);
@@ -292,10 +325,10 @@ impl Batch<'_> {
             return self.start_repeat(id.job(), seed);
         }
         let trial_id = self.running(id.number)?;
-        self.conn.execute(
-            "DELETE FROM trial_intermediate_values WHERE trial_id = ?1",
-            &[&trial_id],
-        )?;
+        if !self.is_fresh(trial_id, false) {
+            let forget = "DELETE FROM trial_intermediate_values WHERE trial_id = ?1";
+            self.conn.execute(forget, &[&trial_id])?;
+        }
         Ok(trial_id)
     }
 
@@ -305,7 +338,7 @@ impl Batch<'_> {
         if !to.finished() || from.next(to).is_err() {
             return Err(Kind::Transition(number, from, to));
         }
-        let objectives = objectives(self.conn, self.study_id)?;
+        let objectives = self.objectives;
         let mut last = Vec::new();
         if to == TrialState::Pruned && values.is_empty() && objectives == 1 {
             last.extend(self.last_report(trial_id)?);

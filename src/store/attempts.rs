@@ -317,13 +317,15 @@ impl Batch<'_> {
     ) -> Result<(), Kind> {
         let Table { name, key, job } = table(id.purpose);
         let (word, repeat) = columns(id.purpose);
-        self.conn.execute(
-            &format!(
-                "UPDATE {name} SET ended = ?4, outcome = 'interrupted', detail = '', again = TRUE
-                 WHERE ({key}) = ({job}) AND ended IS NULL"
-            ),
-            &[&trial_id, &word, &repeat, &self.now],
-        )?;
+        if !self.is_fresh(trial_id, true) {
+            self.conn.execute(
+                &format!(
+                    "UPDATE {name} SET ended = ?4, outcome = 'interrupted', detail = '', again = TRUE
+                     WHERE ({key}) = ({job}) AND ended IS NULL"
+                ),
+                &[&trial_id, &word, &repeat, &self.now],
+            )?;
+        }
         let added = self.conn.execute(
             &format!(
                 "INSERT INTO {name}

@@ -14,7 +14,6 @@ use super::attempts::left;
 use super::leases::{is_live, live_runs};
 use super::read::{Which, read_trials, state};
 use super::repeats::repeats;
-use super::rows::next_number;
 use super::sql::{Args, Connection, Row};
 use super::studies::must_be_there;
 use super::{HeldBy, Reclaimable, RepeatRecord, Store, StoreError, StoreErrorKind as Kind, Write};
@@ -356,7 +355,6 @@ impl Store {
         }
         let (mut written, mut carried) = (Vec::new(), CarriedOut::default());
         let done = self.transact((study_id, run_id), time, |batch| {
-            must_be_there(batch.conn, study_id)?;
             for write in writes {
                 let next = batch.next_number_for(write)?;
                 if seen.is_new(next) && batch.may_be_renumbered(write, next)? {
@@ -446,7 +444,7 @@ impl Batch<'_> {
     /// The number that the study's next trial gets, where this is a new trial; nothing else needs it.
     fn next_number_for(&self, write: &Write) -> Result<u64, Kind> {
         match matches!(write, Write::TrialCreated { .. }) {
-            true => next_number(self.conn, self.study_id),
+            true => self.next_number(),
             false => Ok(0),
         }
     }

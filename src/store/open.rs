@@ -373,7 +373,7 @@ const READ_WRITE: OpenFlags =
 
 fn open_file(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Connection, Kind> {
     let conn = rusqlite::Connection::open_with_flags(path, flags)?;
-    conn.set_prepared_statement_cache_capacity(64);
+    conn.set_prepared_statement_cache_capacity(128);
     Ok(Connection::Sqlite(conn))
 }
 

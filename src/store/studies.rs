@@ -154,9 +154,8 @@ impl Store {
         trials: &[FrozenTrial],
     ) -> Result<Range<u64>, StoreError> {
         self.write(|conn| {
-            must_be_there(conn, study_id)?;
-            conn.lock_study(study_id)?;
-            add_trials(conn, study_id, objectives(conn, study_id)?, trials)
+            let objectives = conn.lock_study(study_id)?;
+            add_trials(conn, study_id, objectives, trials)
         })
     }
 
@@ -187,7 +186,6 @@ impl Store {
     /// No such study; writing failed. Nothing was deleted then.
     pub fn delete_study(&mut self, study_id: i64) -> Result<(), StoreError> {
         self.write(|conn| {
-            must_be_there(conn, study_id)?;
             conn.lock_study(study_id)?;
             delete_rows(conn, study_id)
         })
@@ -234,7 +232,6 @@ impl Store {
             return Ok(());
         }
         self.write(|conn| {
-            must_be_there(conn, study_id)?;
             conn.lock_study(study_id)?;
             put_if_absent(conn, study_id, METRIC_NAMES, &names.into())
         })
@@ -300,12 +297,6 @@ pub(super) fn must_be_there(conn: &Connection, study_id: i64) -> Result<(), Kind
         true => Ok(()),
         false => Err(Kind::UnknownStudy(study_id)),
     }
-}
-
-/// How many objectives a study has.
-pub(super) fn objectives(conn: &Connection, study_id: i64) -> Result<usize, Kind> {
-    let count = "SELECT COUNT(*) FROM study_directions WHERE study_id = ?1";
-    conn.value(count, &[&study_id])
 }
 
 type Studies = BTreeMap<i64, StudySummary>;

@@ -191,14 +191,10 @@ impl Connection {
         columns: &str,
         rows: &[[&dyn ToSql; N]],
     ) -> Result<(), Kind> {
-        let mut rows = rows;
-        // Statements of few sizes, so that they stay prepared.
-        for size in [16, 8, 4, 2, 1] {
-            while rows.len() >= size {
-                let (first, rest) = rows.split_at(size);
-                self.execute(&upsert(table, key, columns, size), first.as_flattened())?;
-                rows = rest;
-            }
+        // Of no more sizes than can stay prepared.
+        for rows in rows.chunks(16) {
+            let statement = upsert(table, key, columns, rows.len());
+            self.execute(&statement, rows.as_flattened())?;
         }
         Ok(())
     }
@@ -286,14 +282,20 @@ impl Connection {
         }
     }
 
-    /// Keeps other programs from adding trials to a study until the transaction ends.
+    /// Keeps other programs from adding trials to a study until the transaction ends. How many objectives the study has.
     ///
     /// # Errors
     /// The study was deleted.
-    pub(super) fn lock_study(&self, study_id: i64) -> Result<(), Kind> {
+    pub(super) fn lock_study(&self, study_id: i64) -> Result<usize, Kind> {
         match self {
             // The transaction has locked the file.
-            Connection::Sqlite(_) => Ok(()),
+            Connection::Sqlite(_) => {
+                let objectives =
+                    "SELECT (SELECT COUNT(*) FROM study_directions WHERE study_id = ?1)
+                     FROM studies WHERE study_id = ?1";
+                self.first(objectives, &[&study_id], |row| row.get(0))?
+                    .ok_or(Kind::UnknownStudy(study_id))
+            }
             #[cfg(feature = "postgres")]
             Connection::Postgres(server) => server.lock_study(study_id),
         }

@@ -333,21 +333,19 @@ impl Server {
     }
 
     /// Locks the row of a study, as Optuna does before it adds a trial, so that numbers are given once and ids are committed in
-    /// their order; the transaction's number is known from here on.
-    pub(super) fn lock_study(&self, study_id: i64) -> Result<(), Kind> {
-        let lock = "SELECT txid_current() FROM studies WHERE study_id = ?1 FOR UPDATE";
-        let number = self.first(lock, &[&study_id], |row| {
-            Ok(match row[0] {
-                Value::Integer(number) => Some(number),
-                Value::Null | Value::Real(_) | Value::Text(_) | Value::Blob(_) => None,
-            })
+    /// their order; the transaction's number is known from here on. How many objectives the study has, which never changes:
+    /// what else the same statement read might be from before it had the lock.
+    pub(super) fn lock_study(&self, study_id: i64) -> Result<usize, Kind> {
+        let lock = "SELECT txid_current(),
+                 (SELECT COUNT(*) FROM study_directions d WHERE d.study_id = s.study_id)
+             FROM studies s WHERE s.study_id = ?1 FOR UPDATE OF s";
+        let found = self.first(lock, &[&study_id], |row| match row {
+            [Value::Integer(number), Value::Integer(objectives)] => Ok((*number, *objectives)),
+            _ => Err(Kind::Sql("a lock that gives no numbers".to_owned())),
         })?;
-        let number = number.flatten();
-        self.number.set(number);
-        match number {
-            Some(_) => Ok(()),
-            None => Err(Kind::UnknownStudy(study_id)),
-        }
+        self.number.set(found.map(|(number, _)| number));
+        let (_, objectives) = found.ok_or(Kind::UnknownStudy(study_id))?;
+        usize::try_from(objectives).map_err(|error| Kind::Sql(error.to_string()))
     }
 
     /// Stands for what is committed: which transactions have ended, and which are under way.

@@ -213,26 +213,34 @@ fn a_waiting_trial_is_claimed_once() {
 
 #[test]
 fn a_new_attempt_forgets_reports_and_closes_what_was_interrupted() {
-    let mut bench = Bench::new();
-    bench.start(0);
-    bench.apply(&[reported(0, 1, 1.0), reported(0, 2, 2.0)]);
-    bench.apply(&[started(0, 1), reported(0, 1, 5.0)]);
-    bench.apply(&[
-        ended(0, 1, "completed", false),
-        finished(0, TrialState::Complete, &[5.0]),
-    ]);
-    let trial = bench.store.trial(bench.study, 0).unwrap().unwrap();
-    assert_eq!(trial.intermediate, [(1, 5.0)].into());
-    let attempts = bench.store.attempts(bench.study, 0).unwrap();
-    let outcomes: Vec<_> = attempts.iter().map(|a| a.outcome.as_deref()).collect();
-    assert_eq!(outcomes, [Some("interrupted"), Some("completed")]);
-    assert!(attempts[0].again && attempts[0].ended.is_some());
-    assert_eq!(
-        attempts[1].log,
-        "logs/of trial-000000/trial-000000-attempt-1.log"
-    );
-    let all = bench.store.all_attempts(bench.study).unwrap();
-    assert_eq!(all, [(0, attempts)].into());
+    let batches = [
+        vec![created(0), started(0, 0)],
+        vec![reported(0, 1, 1.0), reported(0, 2, 2.0)],
+        vec![started(0, 1), reported(0, 1, 5.0)],
+        vec![
+            ended(0, 1, "completed", false),
+            finished(0, TrialState::Complete, &[5.0]),
+        ],
+    ];
+    // One after the other, and all in one, as after an outage.
+    for batches in [&batches[..], &[batches.concat()]] {
+        let mut bench = Bench::new();
+        for batch in batches {
+            bench.apply(batch);
+        }
+        let trial = bench.store.trial(bench.study, 0).unwrap().unwrap();
+        assert_eq!(trial.intermediate, [(1, 5.0)].into());
+        let attempts = bench.store.attempts(bench.study, 0).unwrap();
+        let outcomes: Vec<_> = attempts.iter().map(|a| a.outcome.as_deref()).collect();
+        assert_eq!(outcomes, [Some("interrupted"), Some("completed")]);
+        assert!(attempts[0].again && attempts[0].ended.is_some());
+        assert_eq!(
+            attempts[1].log,
+            "logs/of trial-000000/trial-000000-attempt-1.log"
+        );
+        let all = bench.store.all_attempts(bench.study).unwrap();
+        assert_eq!(all, [(0, attempts)].into());
+    }
 }
 
 #[test]
