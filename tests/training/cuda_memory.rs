@@ -4,6 +4,7 @@
 use crate::common::card::{Cards, Run, STEADY};
 use crate::common::{Project, results, tiny};
 use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
 
 const SHORT: [&str; 3] = ["--set", "train.epochs=1", "--json"];
 
@@ -32,6 +33,30 @@ fn peak(project: &Project) -> f64 {
         .iter()
         .filter_map(|t| t["attrs"]["peak_memory_mb"].as_f64());
     peaks.fold(0.0, f64::max)
+}
+
+/// The process ids of the workers that trials ran in.
+fn pids(project: &Project) -> BTreeSet<u32> {
+    let conn = project.connect();
+    let mut pids = conn
+        .prepare("SELECT DISTINCT pid FROM tune_attempts")
+        .unwrap();
+    let pids = pids.query_map([], |row| row.get(0)).unwrap();
+    pids.map(Result::unwrap).collect()
+}
+
+/// What processes used of a card in a minute, at most, in MiB, by process id.
+fn used_by_processes(project: &Project) -> Vec<(u32, u64)> {
+    let conn = project.connect();
+    let mut minutes = conn
+        .prepare("SELECT processes FROM tune_gpu_samples")
+        .unwrap();
+    let minutes = minutes
+        .query_map([], |row| row.get::<_, String>(0))
+        .unwrap();
+    let read = |text: Result<String, _>| serde_json::from_str(&text.unwrap()).unwrap();
+    let used = minutes.flat_map(|text| -> BTreeMap<u32, u64> { read(text) });
+    used.map(|(pid, bytes)| (pid, bytes >> 20)).collect()
 }
 
 /// All rows in one batch: a trial takes 180 MiB of a card, 64 of them its context.
@@ -103,6 +128,19 @@ fn a_trial_alone_may_take_nearly_all_of_the_card() {
     let run = full(&cards, &project, "6", "1", &[]).ends(0);
     assert_eq!(run.faults(), Vec::<String>::new(), "{run:#?}");
     all_complete(&project, 6);
+    // What NVML told of the worker meanwhile is in the run's samples, under its process id.
+    let used = used_by_processes(&project);
+    let workers = pids(&project);
+    let of_workers: Vec<u64> = used
+        .iter()
+        .filter(|(pid, _)| workers.contains(pid))
+        .map(|(_, mib)| *mib)
+        .collect();
+    assert!(!of_workers.is_empty(), "{used:?} of {workers:?}");
+    assert!(
+        of_workers.iter().all(|mib| (64..=195).contains(mib)),
+        "{used:?}"
+    );
 }
 
 #[test]
