@@ -15,6 +15,7 @@ use crate::rank::Evidence;
 use crate::run::{Limits, RunReport, Stop, fresh_dir, run};
 use crate::signature::Signature;
 use crate::signs::{HostFacts, Sign, signs};
+use fault::Death;
 
 /// A command that neither prints nor computes for so long stands still, unless a deadline says less.
 const IDLE: Duration = Duration::from_secs(30);
@@ -148,6 +149,8 @@ struct Examiner<'a> {
     options: Vec<String>,
     variables: Vec<String>,
     kernel: Option<String>,
+    /// The first failure is what a loader's process had died of in the others.
+    masked: bool,
     /// The cards before the first run.
     idle_cards: Option<Cards>,
     /// How hot they were after each failing run.
@@ -201,6 +204,7 @@ pub fn examine(
         options: Vec::new(),
         variables: Vec::new(),
         kernel: None,
+        masked: false,
         idle_cards: request.host.gpu.then(Cards::look).flatten(),
         heats: Vec::new(),
         heard,
@@ -406,7 +410,12 @@ impl Examiner<'_> {
         let Some(failure) = self.matrix.failures.first() else {
             return;
         };
-        let runs: Vec<&RunReport> = self.failing.iter().collect();
+        // What a program says of a process of its loader that died, and where it was by then, is of no use.
+        let tells = |run: &&RunReport| {
+            let it = |f: Signature| f.same(failure);
+            !self.masked || Signature::of(&run.end).is_some_and(it)
+        };
+        let runs: Vec<&RunReport> = self.failing.iter().filter(tells).collect();
         let facts = self.request.facts;
         let mut seen = signs(failure, &runs, flaky, &self.matrix.notes, facts);
         if self
@@ -416,10 +425,10 @@ impl Examiner<'_> {
         {
             seen.insert(Sign::Hot);
         }
-        if notes::wanders(&self.failed_at) {
+        if !self.masked && notes::wanders(&self.failed_at) {
             seen.insert(Sign::Wanders);
         }
-        if self.matrix.failures.len() > 1 {
+        if self.matrix.failures.len() > 1 + usize::from(self.masked) {
             seen.insert(Sign::Various);
         }
         self.matrix.evidence.signs = seen;
@@ -450,6 +459,7 @@ impl Examiner<'_> {
             .kernel
             .take()
             .or_else(|| sanitizer_kernel(&seen.report.end.output));
+        let seen = self.unmask(settings, seen);
         let it = seen.failure.as_ref().is_some_and(|f| self.matrix.is_it(f));
         if it && *settings == BTreeSet::from([Setting::Change(Change::Seed)]) {
             self.failed_at.extend(seen.notes.place());
@@ -470,6 +480,26 @@ impl Examiner<'_> {
             self.see();
         }
         Ok(())
+    }
+
+    /// Where a loader's process died, which its program hears of by a connection that breaks, and the program itself ends by a
+    /// signal without such processes, that is the failure.
+    fn unmask(&mut self, settings: &BTreeSet<Setting>, mut seen: Seen) -> Seen {
+        let without = *settings == BTreeSet::from([Setting::Change(Change::Workers0)]);
+        let died = (self.matrix.evidence.signs).contains(&Sign::LoaderWorkerDied);
+        let end = &seen.report.end;
+        let signal = matches!(end.death, Death::Signaled(_)) && end.idle.is_none();
+        let Some(failure) = seen.failure.as_ref().filter(|_| without && died && signal) else {
+            return seen;
+        };
+        if !self.matrix.is_it(failure) {
+            self.matrix.failures.insert(0, failure.clone());
+            self.masked = true;
+            self.failing.push(seen.report.clone());
+            self.matrix.notes.batch = seen.notes.batch.take();
+            self.see();
+        }
+        seen
     }
 
     /// Runs settings until it is known whether they end the failure; says whether they do.

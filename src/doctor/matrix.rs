@@ -7,7 +7,7 @@ use strum::Display;
 
 use crate::causes::Cause;
 use crate::change::{Change, Host, Setting};
-use crate::notes::Notes;
+use crate::notes::{Batch, Notes};
 use crate::rank::{Evidence, Ranked};
 use crate::signature::Signature;
 use crate::statistics::Rate;
@@ -185,7 +185,7 @@ impl Matrix {
         (!more).then(|| self.verdict(settings, series))
     }
 
-    /// The rows that may be what it fails by, where something points to the data: their loader, those of the last batch,
+    /// The rows that may be what it fails by, where something points to the data: their loader, those of the batch,
     /// and the suspects among these. `always_there`: rows that were in each batch at which it failed.
     pub fn suspected_rows(
         &self,
@@ -196,9 +196,11 @@ impl Matrix {
         let seen = signs.iter().any(|sign| self.evidence.signs.contains(sign));
         let synthetic = Setting::Change(Change::Synthetic);
         let points = seen || self.workarounds().contains(&synthetic);
-        let batch = self.notes.batch.as_ref()?;
+        let named = self.evidence.signs.contains(&NotFiniteRows);
+        let spoiled = self.notes.spoiled(named);
+        let batch = spoiled.or(self.notes.batch.as_ref())?;
         let all = batch.rows.clone().filter(|rows| !rows.is_empty())?;
-        let mut suspects = self.notes.rows_not_finite();
+        let mut suspects = spoiled.map_or_else(Vec::new, Batch::rows_not_finite);
         if suspects.is_empty() {
             suspects.extend(
                 all.iter()

@@ -118,8 +118,12 @@ pub struct Notes {
     pub operation: Option<String>,
     /// The one that took longest, where they were traced.
     pub longest: Option<Longest>,
+    /// An optimiser has made a step.
+    pub stepped: bool,
     /// The last batch.
     pub batch: Option<Batch>,
+    /// The first batch whose values were not all finite.
+    pub batch_not_finite: Option<Batch>,
 }
 
 /// An operation with the time that it took, its kernels included.
@@ -232,6 +236,10 @@ impl Notes {
                 let (inputs, weights) = (finite("inputs_finite"), finite("weights_finite"));
                 self.not_finite = Some((text("module"), inputs, weights));
             }
+            "step" => self.stepped = true,
+            "batch_not_finite" if self.batch_not_finite.is_none() => {
+                self.batch_not_finite = serde_json::from_value(note.clone()).ok();
+            }
             "learning_rate" => self.learning_rate = Some((text("optimizer"), text("value"))),
             _ => {}
         }
@@ -272,17 +280,21 @@ impl Notes {
         Some((batch.batch, batch.rows.as_ref()?.iter().copied().collect()))
     }
 
-    /// The rows of the last batch whose values are not all finite, and those of a batch that has none.
+    /// The batch that has brought values which are not finite: the last one, or, where the failure names such values,
+    /// the first one that has any.
+    pub fn spoiled(&self, named: bool) -> Option<&Batch> {
+        let has_any = |batch: &&Batch| !batch.rows_not_finite().is_empty();
+        let earlier = self.batch_not_finite.as_ref().filter(|_| named);
+        self.batch.as_ref().filter(has_any).or(earlier)
+    }
+}
+
+impl Batch {
+    /// The rows whose values are not all finite; where nobody names rows, their places.
     pub fn rows_not_finite(&self) -> Vec<u64> {
-        let Some(batch) = &self.batch else {
-            return Vec::new();
-        };
-        let entries: BTreeSet<usize> = batch
-            .tensors
-            .iter()
-            .flat_map(|t| t.not_finite.iter().copied())
-            .collect();
-        let row = |at: &usize| match &batch.rows {
+        let entries = self.tensors.iter().flat_map(|t| &t.not_finite);
+        let entries: BTreeSet<usize> = entries.copied().collect();
+        let row = |at: &usize| match &self.rows {
             Some(rows) => rows.get(*at).copied(),
             None => Some(*at as u64),
         };
@@ -348,6 +360,8 @@ mod tests {
 {"what": "changed", "change": "workers_0", "was": 2}
 {"what": "fork_with_threads", "threads": 3, "python": 1}
 {"what": "learning_rate", "optimizer": "SGD", "value": "nan"}
+{"what": "step"}
+{"what": "batch_not_finite", "taken": 1, "loader": 0, "batch": 0, "rows": [8, 2], "tensors": [{"shape": [2], "dtype": "float32", "not_finite": [0]}]}
 no note
 "#;
         fs::write(dir.path().join("notes"), lines).unwrap();
@@ -359,7 +373,16 @@ no note
         assert!(notes.python && notes.changed.contains("workers_0"));
         assert_eq!((notes.loader_workers(), notes.batch_size()), (2, 4));
         assert_eq!(notes.forked_with_threads, Some(3));
-        assert_eq!(notes.rows_not_finite(), [17]);
+        assert!(notes.stepped);
+        let last = notes.spoiled(true).map(Batch::rows_not_finite);
+        assert_eq!(last, Some(vec![17]));
+        let without = Notes {
+            batch: None,
+            ..notes.clone()
+        };
+        let first = without.spoiled(true).map(Batch::rows_not_finite);
+        assert_eq!(first, Some(vec![8]));
+        assert_eq!(without.spoiled(false), None);
         let rate = notes.learning_rate.as_ref();
         assert_eq!(rate, Some(&("SGD".to_owned(), "nan".to_owned())));
         assert_eq!(batches(dir.path()), 3);

@@ -238,12 +238,12 @@ impl Sign {
             Sign::Hot => "the card was hot each time it failed",
             Sign::LongKernel => "an operation takes longer than half of Windows' 2 s",
             Sign::NotFiniteText => "it names values that are not finite, or not in 0 to 1",
-            Sign::NotFiniteRows => "rows of the last batch are not finite",
+            Sign::NotFiniteRows => "rows that it has taken are not finite",
             Sign::NotFiniteModule => "a module makes values that are not finite of finite ones",
             Sign::NotFiniteWeights => "weights are not finite",
             Sign::Half => "it computes with 16-bit floats",
             Sign::Backward => "it happens in the backward pass",
-            Sign::NoBatch => "it had not taken a batch yet",
+            Sign::NoBatch => "it had not begun to train yet",
             Sign::OperationOfCudnn => "the last operation is one that cuDNN has kernels for",
             Sign::OperationWithTf32 => "the last operation is one that may use TF32",
             Sign::RowFrames => "it happens while a row is read",
@@ -376,6 +376,7 @@ pub fn signs(
     see(Sign::Flaky, flaky);
     see(Sign::LibraryPathSet, host.library_path);
     see(Sign::LocaleSet, host.locale);
+    let mut named = false;
     for run in runs {
         see_end(run, failure, host, &mut see);
         // A program that is only being loaded grows, too.
@@ -391,6 +392,7 @@ pub fn signs(
             texts::raises(&text, failure.line.as_deref()),
         );
         for sign in texts::signs(&text) {
+            named |= sign == Sign::NotFiniteText;
             see(sign, true);
         }
         let bus = text.contains("Bus error");
@@ -401,7 +403,7 @@ pub fn signs(
             small && (bus || text.contains("No space left")),
         );
     }
-    see_notes(notes, &mut see);
+    see_notes(notes, named, &mut see);
     let long = notes
         .longest
         .as_ref()
@@ -478,16 +480,16 @@ fn is_deep(text: &str) -> bool {
     false
 }
 
-fn see_notes(notes: &Notes, see: &mut impl FnMut(Sign, bool)) {
+fn see_notes(notes: &Notes, named: bool, see: &mut impl FnMut(Sign, bool)) {
     see(Sign::LoaderWorkers, notes.loader_workers() > 0);
     see(Sign::ForkWithThreads, notes.forked_with_threads.is_some());
     see(Sign::HidesStdlib, !notes.hides_stdlib.is_empty());
-    see(Sign::NoBatch, notes.batch.is_none());
+    see(Sign::NoBatch, notes.batch.is_none() && !notes.stepped);
     see(Sign::Half, !notes.half.is_empty());
     see(Sign::OtherThreads, !notes.threads.is_empty());
     see(Sign::ImportEffect, !notes.import_effects.is_empty());
     see(Sign::InImport, notes.raised_in_import.is_some());
-    see(Sign::NotFiniteRows, !notes.rows_not_finite().is_empty());
+    see(Sign::NotFiniteRows, notes.spoiled(named).is_some());
     if let Some((_, inputs, weights)) = &notes.not_finite {
         see(Sign::NotFiniteWeights, !weights);
         see(Sign::NotFiniteModule, *inputs && *weights);

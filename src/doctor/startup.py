@@ -58,6 +58,7 @@ class _Doctor:
         self.loaders = []
         self.depth = 0
         self.skipped = set()
+        self.spoiled = False
         self.longest = 0.0
         self.builtins = set(vars(sys.modules["builtins"])) - {"_"}
 
@@ -526,6 +527,7 @@ class _Doctor:
         self.settings(torch)
         self.precision(torch)
         self.loaders_of(torch)
+        self.steps()
         if self.wants("seed"):
             self.reseed_torch(torch)
         if self.wants("spawn"):
@@ -633,6 +635,17 @@ class _Doctor:
             return to(self, *args, **kwargs)
 
         torch.Tensor.to = watched_to
+
+    def before_steps(self, act):
+        try:
+            from torch.optim.optimizer import register_optimizer_step_pre_hook
+        except ImportError:  # Before PyTorch 2.0.
+            return
+        register_optimizer_step_pre_hook(act)
+
+    def steps(self):
+        """Notes that the program trains, which one without a loader may, too."""
+        self.before_steps(lambda optimizer, args, kwargs: self.note("step"))
 
     def reseed_torch(self, torch):
         doctor = self
@@ -756,6 +769,10 @@ class _Doctor:
             rows = rows[:4096] if all(hasattr(r, "__index__") for r in rows) else None
         note = {"taken": self.batch, "loader": loader, "batch": number, "rows": rows, "tensors": tensors}
         self.write("batch", _json(note), os.O_TRUNC)
+        # What it does to weights may show much later.
+        if not self.spoiled and any("not_finite" in tensor for tensor in tensors):
+            self.spoiled = True
+            self.note("batch_not_finite", **note)
 
     def describe(self, torch, value, found, depth):
         if depth > 4 or len(found) > 16:
@@ -851,12 +868,7 @@ class _Doctor:
                 doctor.note("learning_rate", optimizer=type(optimizer).__name__, value=repr(wrong[0]))
 
         torch.nn.modules.module.register_module_forward_hook(hook)
-        try:
-            from torch.optim.optimizer import register_optimizer_step_pre_hook
-        except ImportError:  # Before PyTorch 2.0.
-            pass
-        else:
-            register_optimizer_step_pre_hook(look_at_rates)
+        self.before_steps(look_at_rates)
         torch.autograd.set_detect_anomaly(True)
         self.mode = Mode()
         self.mode.__enter__()

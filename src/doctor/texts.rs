@@ -99,7 +99,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::NotFiniteText,
-        r"(?i)\bnan\b|\binf(?:inity)?\b|non-?finite|not finite|should be between 0 and 1|input_val >= zero|returned nan values",
+        r"(?i)\bnan\b|\binf(?:inity)?\b|non-?finite|not finite|should be between 0 and 1|input_val >= zero|returned nan values|\bdiverge[sd]?\b|\bexploded\b|\bblew up\b",
     ),
     (
         Sign::LoaderWorkerDied,
