@@ -103,8 +103,8 @@ pub(super) struct Batch<'a> {
     next: Cell<Option<u64>>,
     /// Trials as they are, which nobody else changes until the transaction ends: by number, with their row ids.
     known: RefCell<BTreeMap<u64, (i64, TrialSummary)>>,
-    /// Row ids of trials that were made here, and have had no attempt yet.
-    fresh: RefCell<BTreeSet<i64>>,
+    /// Row ids of trials that were made here and have had no attempt yet: there is nothing to forget or to end.
+    pub(super) fresh: RefCell<BTreeSet<i64>>,
     /// Reports that have not been written yet, by row id and step: many are written at once.
     reports: RefCell<BTreeMap<(i64, i64), f64>>,
 }
@@ -225,15 +225,6 @@ impl Batch<'_> {
         Ok(next)
     }
 
-    /// Whether nothing is known yet of a trial that was made here; it is no longer so once an attempt has begun.
-    pub(super) fn is_fresh(&self, trial_id: i64, begins: bool) -> bool {
-        let mut fresh = self.fresh.borrow_mut();
-        match begins {
-            true => fresh.remove(&trial_id),
-            false => fresh.contains(&trial_id),
-        }
-    }
-
     /// A trial is RUNNING now, and this run's.
     fn runs(&self, number: u64, trial_id: i64) {
         let trial = TrialSummary {
@@ -325,7 +316,7 @@ impl Batch<'_> {
             return self.start_repeat(id.job(), seed);
         }
         let trial_id = self.running(id.number)?;
-        if !self.is_fresh(trial_id, false) {
+        if !self.fresh.borrow().contains(&trial_id) {
             let forget = "DELETE FROM trial_intermediate_values WHERE trial_id = ?1";
             self.conn.execute(forget, &[&trial_id])?;
         }

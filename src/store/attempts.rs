@@ -317,7 +317,7 @@ impl Batch<'_> {
     ) -> Result<(), Kind> {
         let Table { name, key, job } = table(id.purpose);
         let (word, repeat) = columns(id.purpose);
-        if !self.is_fresh(trial_id, true) {
+        if !self.fresh.borrow_mut().remove(&trial_id) {
             self.conn.execute(
                 &format!(
                     "UPDATE {name} SET ended = ?4, outcome = 'interrupted', detail = '', again = TRUE

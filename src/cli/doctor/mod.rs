@@ -5,7 +5,10 @@ mod ladder;
 mod machine;
 mod matrix;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Args;
 use serde::Serialize;
@@ -93,6 +96,11 @@ impl Answer for Found {
 }
 
 pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure> {
+    if let Some((variables, command)) = behind_env(&args.run)
+        && let Some(failure) = start_anew(&args.run, command, variables)
+    {
+        return Err(failure);
+    }
     init_logging(common, None)?;
     let mut machine = machine::checks(common)?;
     let runs = args.task.is_some() || !args.run.is_empty();
@@ -132,4 +140,58 @@ pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure
         None if failed => Exit::Breaker,
         None => Exit::Done,
     })
+}
+
+/// The words by which a leading `env` sets variables, and the command behind them; `None` where it does more than that.
+fn behind_env(words: &[String]) -> Option<(&[String], &[String])> {
+    let (first, rest) = words.split_first()?;
+    if Path::new(first).file_name()? != "env" {
+        return None;
+    }
+    let sets = |word: &&String| word.find('=').is_some_and(|at| at > 0) && !word.starts_with('-');
+    let (set, command) = rest.split_at(rest.iter().take_while(sets).count());
+    let plain = command.first().is_some_and(|word| !word.starts_with('-'));
+    (plain && !set.is_empty()).then_some((set, command))
+}
+
+/// Starts this program anew as if the variables stood before its own name: then they are tried like all others. Returns
+/// where that is not possible.
+fn start_anew(run: &[String], command: &[String], variables: &[String]) -> Option<Failure> {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let run: Vec<OsString> = run.iter().map(OsString::from).collect();
+    let own = words.strip_suffix(&run[..])?;
+    let program = std::env::current_exe().unwrap_or_else(|_| "tune".into());
+    let error = Command::new(program)
+        .args(own)
+        .args(command)
+        .envs(variables.iter().filter_map(|word| word.split_once('=')))
+        .exec();
+    Some(Failure::internal(format!(
+        "doctor cannot start anew: {error}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_env_sets_are_told_from_the_command() {
+        let words = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
+        let line = words("/usr/bin/env A=1 B=x=y python train.py --lr=1");
+        let (variables, command) = behind_env(&line).unwrap();
+        assert_eq!(variables, ["A=1", "B=x=y"]);
+        assert_eq!(command, words("python train.py --lr=1"));
+        for other in [
+            "python A=1",
+            "env",
+            "env python train.py",
+            "env A=1",
+            "env -i A=1 python",
+            "env A=1 -u B python",
+            "env --chdir=/ python",
+        ] {
+            assert_eq!(behind_env(&words(other)), None, "{other}");
+        }
+    }
 }
