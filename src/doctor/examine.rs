@@ -13,9 +13,8 @@ use crate::matrix::{Matrix, Series, Step, Verdict};
 use crate::notes::{self, Notes};
 use crate::rank::Evidence;
 use crate::run::{Limits, RunReport, Stop, fresh_dir, run};
-use crate::signature::Signature;
+use crate::signature::{Signature, sanitizer_kernel};
 use crate::signs::{HostFacts, Sign, signs};
-use fault::Death;
 
 /// A command that neither prints nor computes for so long stands still, unless a deadline says less.
 const IDLE: Duration = Duration::from_secs(30);
@@ -459,7 +458,10 @@ impl Examiner<'_> {
             .kernel
             .take()
             .or_else(|| sanitizer_kernel(&seen.report.end.output));
-        let seen = self.unmask(settings, seen);
+        let crash = seen.failure.as_ref();
+        if let Some(crash) = crash.filter(|f| self.matrix.unmasks(settings, f)) {
+            self.unmask(crash, &seen);
+        }
         let it = seen.failure.as_ref().is_some_and(|f| self.matrix.is_it(f));
         if it && *settings == BTreeSet::from([Setting::Change(Change::Seed)]) {
             self.failed_at.extend(seen.notes.place());
@@ -482,24 +484,13 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    /// Where a loader's process died, which its program hears of by a connection that breaks, and the program itself ends by a
-    /// signal without such processes, that is the failure.
-    fn unmask(&mut self, settings: &BTreeSet<Setting>, mut seen: Seen) -> Seen {
-        let without = *settings == BTreeSet::from([Setting::Change(Change::Workers0)]);
-        let died = (self.matrix.evidence.signs).contains(&Sign::LoaderWorkerDied);
-        let end = &seen.report.end;
-        let signal = matches!(end.death, Death::Signaled(_)) && end.idle.is_none();
-        let Some(failure) = seen.failure.as_ref().filter(|_| without && died && signal) else {
-            return seen;
-        };
-        if !self.matrix.is_it(failure) {
-            self.matrix.failures.insert(0, failure.clone());
-            self.masked = true;
-            self.failing.push(seen.report.clone());
-            self.matrix.notes.batch = seen.notes.batch.take();
-            self.see();
-        }
-        seen
+    /// Takes a crash for the failure, in the place of what the program said of its loader.
+    fn unmask(&mut self, crash: &Signature, seen: &Seen) {
+        self.matrix.failures.insert(0, crash.clone());
+        self.masked = true;
+        self.failing.push(seen.report.clone());
+        self.matrix.notes.batch.clone_from(&seen.notes.batch);
+        self.see();
     }
 
     /// Runs settings until it is known whether they end the failure; says whether they do.
@@ -579,50 +570,5 @@ impl Examiner<'_> {
         }
         self.matrix.evidence.options = !self.options.is_empty();
         Ok(())
-    }
-}
-
-/// The kernel that the first finding of compute-sanitizer is of: `=========     at NAME(int *)+0x160 in file.cu:6`, or of
-/// older versions `=========     at 0x160 in file.cu:10:NAME(int *)`.
-fn sanitizer_kernel(output: &str) -> Option<String> {
-    let mut places = output
-        .lines()
-        .filter_map(|line| line.strip_prefix("=========")?.trim().strip_prefix("at "));
-    let place = places.find(|place| place.contains('('))?;
-    let named = match place.strip_prefix("0x") {
-        Some(old) => old.split_once(" in ")?.1.rsplit(".cu:").next()?,
-        None => place,
-    };
-    let named = named.trim_start_matches(|c: char| c.is_ascii_digit());
-    let name = named.trim_start_matches(':').split('(').next()?.trim();
-    (!name.is_empty()).then(|| name.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernel_of_the_first_finding_is_named() {
-        for (line, name) in [
-            (
-                "=========     at dgrad<float, 3>(void)+0x160 in conv.cu:6",
-                "dgrad<float, 3>",
-            ),
-            ("=========     at 0x160 in conv.cu:10:dgrad(void)", "dgrad"),
-            (
-                "=========     at 0x3d0 in at::native::index(int)",
-                "at::native::index",
-            ),
-        ] {
-            let output = format!(
-                "step 1\n========= COMPUTE-SANITIZER\n========= Invalid __global__ read of size 4 bytes\n{line}\n=========     by thread (0,0,0)\n"
-            );
-            assert_eq!(sanitizer_kernel(&output).as_deref(), Some(name));
-        }
-        assert_eq!(
-            sanitizer_kernel("at f(x)\n========= ERROR SUMMARY: 0 errors"),
-            None
-        );
     }
 }

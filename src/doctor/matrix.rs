@@ -134,6 +134,14 @@ impl Matrix {
         })
     }
 
+    /// Whether a failure is what a loader's process has died of, of which the program itself only hears by a connection that
+    /// breaks: it crashes where it has no such processes.
+    pub fn unmasks(&self, settings: &BTreeSet<Setting>, failure: &Signature) -> bool {
+        let without = *settings == BTreeSet::from([Setting::Change(Change::Workers0)]);
+        let died = (self.evidence.signs).contains(&crate::signs::Sign::LoaderWorkerDied);
+        without && died && failure.is_crash() && !self.is_it(failure)
+    }
+
     /// The runs of a setting alone.
     fn alone(&self, setting: &Setting) -> Option<&Series> {
         let is = |settings: &BTreeSet<Setting>| settings.len() == 1 && settings.contains(setting);
@@ -185,18 +193,18 @@ impl Matrix {
         (!more).then(|| self.verdict(settings, series))
     }
 
-    /// The rows that may be what it fails by, where something points to the data: their loader, those of the batch,
-    /// and the suspects among these. `always_there`: rows that were in each batch at which it failed.
+    /// The rows that may be what it fails by, where something points to the data: their loader, the rows of
+    /// one of its batches, and the suspects among these. `always_there`: rows that were in each batch at which it failed.
     pub fn suspected_rows(
         &self,
         always_there: &BTreeSet<u64>,
     ) -> Option<(u64, Vec<u64>, Vec<u64>)> {
-        use crate::signs::Sign::{IndexText, LabelText, NotFiniteRows, RowFrames};
+        use crate::signs::Sign::{IndexText, LabelText, NotFiniteRows, NotFiniteText, RowFrames};
         let signs = [NotFiniteRows, RowFrames, LabelText, IndexText];
         let seen = signs.iter().any(|sign| self.evidence.signs.contains(sign));
         let synthetic = Setting::Change(Change::Synthetic);
         let points = seen || self.workarounds().contains(&synthetic);
-        let named = self.evidence.signs.contains(&NotFiniteRows);
+        let named = self.evidence.signs.contains(&NotFiniteText);
         let spoiled = self.notes.spoiled(named);
         let batch = spoiled.or(self.notes.batch.as_ref())?;
         let all = batch.rows.clone().filter(|rows| !rows.is_empty())?;

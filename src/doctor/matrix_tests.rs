@@ -205,3 +205,26 @@ fn what_a_change_has_not_found_is_hardly_the_cause() {
     matrix.weigh();
     assert!(matrix.evidence.probability(Cause::LoaderWorker) < before / 2.0);
 }
+
+#[test]
+fn a_crash_without_a_loaders_processes_is_what_one_of_them_died_of() {
+    let mut matrix = Matrix::default();
+    matrix.failures.push(failure());
+    let without = BTreeSet::from([Setting::Change(Change::Workers0)]);
+    let half = BTreeSet::from([Setting::Change(Change::HalfBatch)]);
+    let crash = Signature {
+        fault: fault::FaultKind::Crash.word(),
+        ..failure()
+    };
+    assert!(!matrix.unmasks(&without, &crash), "no process has died");
+    matrix.evidence.signs.insert(Sign::LoaderWorkerDied);
+    assert!(matrix.unmasks(&without, &crash));
+    assert!(!matrix.unmasks(&half, &crash));
+    let other = Signature {
+        message: "KeyError: 3".into(),
+        ..failure()
+    };
+    assert!(!matrix.unmasks(&without, &other), "an exception");
+    matrix.failures.push(crash.clone());
+    assert!(!matrix.unmasks(&without, &crash), "it is known");
+}

@@ -83,6 +83,11 @@ impl Signature {
         self.fault == FaultKind::Hang.word()
     }
 
+    /// Whether native code ended it.
+    pub fn is_crash(&self) -> bool {
+        self.fault == FaultKind::Crash.word()
+    }
+
     /// Whether both are the same failure: the same kind and end, at the same place, in the same words but for numbers and
     /// paths. A standstill is one wherever it is.
     pub fn same(&self, other: &Signature) -> bool {
@@ -148,6 +153,22 @@ fn is_exception(line: &str) -> bool {
     let named = ["Error", "Exception", "Interrupt", "Exit"];
     // `zlib.error`, `cv2.error`: a line of a log may begin with `error:`.
     word && (named.iter().any(|end| name.ends_with(end)) || head.ends_with(".error"))
+}
+
+/// The kernel that the first finding of compute-sanitizer is of: `=========     at NAME(int *)+0x160 in file.cu:6`, or of
+/// older versions `=========     at 0x160 in file.cu:10:NAME(int *)`.
+pub fn sanitizer_kernel(output: &str) -> Option<String> {
+    let mut places = output
+        .lines()
+        .filter_map(|line| line.strip_prefix("=========")?.trim().strip_prefix("at "));
+    let place = places.find(|place| place.contains('('))?;
+    let named = match place.strip_prefix("0x") {
+        Some(old) => old.split_once(" in ")?.1.rsplit(".cu:").next()?,
+        None => place,
+    };
+    let named = named.trim_start_matches(|c: char| c.is_ascii_digit());
+    let name = named.trim_start_matches(':').split('(').next()?.trim();
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -220,5 +241,29 @@ mod tests {
         assert!(!is_exception("error: x"));
         assert!(!is_exception("UserWarning: slow"));
         assert!(!is_exception("see Error: x"));
+    }
+
+    #[test]
+    fn the_kernel_of_the_first_finding_is_named() {
+        for (line, name) in [
+            (
+                "=========     at dgrad<float, 3>(void)+0x160 in conv.cu:6",
+                "dgrad<float, 3>",
+            ),
+            ("=========     at 0x160 in conv.cu:10:dgrad(void)", "dgrad"),
+            (
+                "=========     at 0x3d0 in at::native::index(int)",
+                "at::native::index",
+            ),
+        ] {
+            let output = format!(
+                "step 1\n========= COMPUTE-SANITIZER\n========= Invalid __global__ read of size 4 bytes\n{line}\n=========     by thread (0,0,0)\n"
+            );
+            assert_eq!(sanitizer_kernel(&output).as_deref(), Some(name));
+        }
+        assert_eq!(
+            sanitizer_kernel("at f(x)\n========= ERROR SUMMARY: 0 errors"),
+            None
+        );
     }
 }

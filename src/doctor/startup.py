@@ -59,6 +59,7 @@ class _Doctor:
         self.depth = 0
         self.skipped = set()
         self.spoiled = False
+        self.stepped = False
         self.longest = 0.0
         self.builtins = set(vars(sys.modules["builtins"])) - {"_"}
 
@@ -645,7 +646,13 @@ class _Doctor:
 
     def steps(self):
         """Notes that the program trains, which one without a loader may, too."""
-        self.before_steps(lambda optimizer, args, kwargs: self.note("step"))
+
+        def first(optimizer, args, kwargs):
+            if not self.stepped:
+                self.stepped = True
+                self.note("step")
+
+        self.before_steps(first)
 
     def reseed_torch(self, torch):
         doctor = self
