@@ -1,5 +1,6 @@
 //! Numbers, durations and parameters as people read them. Pure.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use messages::printable;
@@ -129,13 +130,11 @@ pub fn finished_of(finished: u64, goal: u64) -> String {
 }
 
 /// Rows in columns, the first row as heading; numbers to the right.
-pub fn table(rows: &[Vec<String>]) -> String {
-    let clean = |row: &Vec<String>| {
-        row.iter()
-            .map(|cell| printable(cell).into_owned())
-            .collect()
-    };
-    let rows: Vec<Vec<String>> = rows.iter().map(clean).collect();
+pub fn table<S: AsRef<str>>(rows: &[Vec<S>]) -> String {
+    let clean = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| printable(cell.as_ref())).collect());
+    let rows: Vec<Vec<Cow<'_, str>>> = clean.collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| {
         rows.iter()
@@ -155,17 +154,19 @@ pub fn table(rows: &[Vec<String>]) -> String {
     let widths: Vec<(usize, bool)> = (0..columns).map(|c| (width(c), numeric(c))).collect();
     let mut out = String::new();
     for row in &rows {
-        let mut line = String::new();
+        let start = out.len();
         for (cell, (width, right)) in row.iter().zip(&widths) {
-            let cell = if *right {
-                format!("{cell:>width$}")
+            let blanks = std::iter::repeat_n(' ', width - cell.chars().count());
+            if *right {
+                out.extend(blanks);
+                out.push_str(cell);
             } else {
-                format!("{cell:<width$}")
-            };
-            line.push_str(&cell);
-            line.push_str("  ");
+                out.push_str(cell);
+                out.extend(blanks);
+            }
+            out.push_str("  ");
         }
-        out.push_str(line.trim_end());
+        out.truncate(start + out[start..].trim_end().len());
         out.push('\n');
     }
     out

@@ -64,15 +64,21 @@ impl Store {
         })
     }
 
-    /// All trials of a study, ascending by number, with what a table of them shows: states, times,
-    /// values, parameters, and the user attributes with these keys.
+    /// All trials of a study, or those in this state, ascending by number, with what a table of them
+    /// shows: states, times, values, parameters, and the user attributes with these keys.
     /// Several times cheaper than [`Store::trials`].
     ///
     /// # Errors
     /// See [`Store::trials`].
-    pub fn overviews(&self, study_id: i64, keys: &[&str]) -> Result<Vec<FrozenTrial>, StoreError> {
+    pub fn overviews(
+        &self,
+        study_id: i64,
+        state: Option<TrialState>,
+        keys: &[&str],
+    ) -> Result<Vec<FrozenTrial>, StoreError> {
+        let which = state.map_or(Which::All, Which::In);
         self.read(|conn| {
-            let mut reader = Reader::new(conn, study_id, Which::All);
+            let mut reader = Reader::new(conn, study_id, which);
             reader.read_trials()?;
             reader.read_params()?;
             reader.read_values()?;
@@ -181,6 +187,8 @@ pub(super) fn read_trials(
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Which<'a> {
     All,
+    /// Those in this state.
+    In(TrialState),
     /// Those with these numbers.
     These(&'a [u64]),
 }
@@ -191,6 +199,7 @@ pub(super) struct Reader<'a> {
     study_id: i64,
     /// The numbers, and once the trials are read their row ids, as a JSON array; `None`: all trials.
     only: Option<String>,
+    state: Option<TrialState>,
     pub(super) trials: Vec<FrozenTrial>,
     /// Position in `trials` by row id.
     index: HashMap<i64, usize>,
@@ -204,8 +213,12 @@ impl<'a> Reader<'a> {
             conn,
             study_id,
             only: match which {
-                Which::All => None,
                 Which::These(numbers) => Some(Json::from(numbers).to_string()),
+                Which::All | Which::In(_) => None,
+            },
+            state: match which {
+                Which::In(state) => Some(state),
+                Which::All | Which::These(_) => None,
             },
             trials: Vec::new(),
             index: HashMap::new(),
@@ -215,9 +228,10 @@ impl<'a> Reader<'a> {
 
     /// The condition on the trials `t`, whose second parameter is `only`: values of this column.
     fn condition(&self, column: &str) -> String {
-        match self.only {
-            None => "CAST(?2 AS TEXT) IS NULL".to_owned(),
-            Some(_) => self.conn.among_numbers(&format!("t.{column}"), "?2"),
+        match (&self.only, self.state) {
+            (Some(_), _) => self.conn.among_numbers(&format!("t.{column}"), "?2"),
+            (None, Some(state)) => format!("CAST(?2 AS TEXT) IS NULL AND t.state = '{state}'"),
+            (None, None) => "CAST(?2 AS TEXT) IS NULL".to_owned(),
         }
     }
 

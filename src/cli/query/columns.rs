@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value as Json;
-
 use super::format;
 use super::key::Key;
 use super::objectives::Objectives;
 use super::selection::Selected;
+use super::trials::runtime;
 use report::format::{plural, short_name, table};
 use search::importance;
 use search::study::{Direction, FrozenTrial, TrialState};
@@ -92,13 +91,9 @@ pub(super) fn trials_table(selected: &Selected, objectives: &Objectives, width: 
     let all = columns.len();
     let shown = fitting(columns, width);
     let left_out = all - shown.len();
-    let rows = (0..=selected.trials.len()).map(|row| {
-        shown
-            .iter()
-            .map(|column| column.cells[row].clone())
-            .collect()
-    });
-    let mut text = table(&rows.collect::<Vec<Vec<String>>>());
+    let row = |row: usize| shown.iter().map(move |column| &column.cells[row]).collect();
+    let rows: Vec<Vec<&String>> = (0..=selected.trials.len()).map(row).collect();
+    let mut text = table(&rows);
     if left_out > 0 {
         text += &format!(
             "+{} (--columns all)\n",
@@ -188,24 +183,18 @@ pub(super) fn heading(key: &Key, objectives: &Objectives, parameters: &BTreeSet<
 
 /// What a trial has of a key, for people; `live`: whether a process works on the study.
 pub(super) fn cell(key: &Key, trial: &FrozenTrial, attempts: Option<u32>, live: bool) -> String {
-    match (key, key.value(trial, attempts)) {
+    let text = match key {
         // As `tune status` says it; RUNNING is Optuna's word, and that of JSON and CSV.
-        (Key::State, _) if trial.state == TrialState::Running && !live => "unfinished".to_owned(),
-        (Key::Parameter(name), _) => trial
-            .params
-            .get(name)
-            .map_or_else(String::new, format::value),
-        (_, None) => String::new(),
-        (Key::Duration, Some(seconds)) => {
-            seconds.as_f64().map_or_else(String::new, format::duration)
+        Key::State if trial.state == TrialState::Running && !live => Some("unfinished".to_owned()),
+        Key::Parameter(name) => trial.params.get(name).map(format::value),
+        Key::Duration => runtime(trial).map(format::duration),
+        Key::Value(i) => trial.values.get(*i).map(|v| report::format::value(*v)),
+        Key::Number | Key::State | Key::Attempts | Key::Reason | Key::Attribute(_) => {
+            let value = key.value(trial, attempts);
+            value.map(|value| format::attribute(&value))
         }
-        (Key::Value(i), Some(_)) => trial
-            .values
-            .get(*i)
-            .map_or_else(String::new, |v| report::format::value(*v)),
-        (Key::Reason, Some(Json::String(reason))) => format::printable(&reason),
-        (_, Some(value)) => format::attribute(&value),
-    }
+    };
+    text.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::{Answer, choose};
 use messages::exit::Failure;
 use report::format::plural;
 use search::importance::{Effect, FEWEST, Ranked, ranked, shares};
-use search::study::{Direction, FrozenTrial};
+use search::study::{Direction, FrozenTrial, TrialState};
 use store::{STRUCK_WHY, Store, StudySummary};
 
 /// What each parameter of a study matters.
@@ -121,9 +121,9 @@ pub(super) fn importances(
     Ok(Some(shares(&valid_trials(store, study)?, direction)))
 }
 
-/// The trials whose results nobody has struck.
+/// The complete trials whose results nobody has struck.
 fn valid_trials(store: &Store, study: &StudySummary) -> Result<Vec<FrozenTrial>, Failure> {
-    let mut trials = store.overviews(study.study_id, &[STRUCK_WHY])?;
+    let mut trials = store.overviews(study.study_id, Some(TrialState::Complete), &[STRUCK_WHY])?;
     trials.retain(|t| !t.user_attrs.contains_key(STRUCK_WHY));
     Ok(trials)
 }

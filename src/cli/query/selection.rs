@@ -93,7 +93,7 @@ impl Selection {
         let asked: Vec<&str> = named.chain(columns).collect();
         let read: Vec<&str> = [&reason::KEYS, &[RUNTIME][..], &asked].concat();
         let attempts = store.attempt_counts(id)?;
-        let mut trials = store.overviews(id, &read)?;
+        let mut trials = store.overviews(id, None, &read)?;
         let parameters = parameter_names(trials.iter().map(|t| &t.params));
         let order = order_of_parameters(&trials, &parameters, &study.directions);
         let attributes = match asked.is_empty() {

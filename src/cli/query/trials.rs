@@ -14,7 +14,7 @@ use messages::any_float::{self, AnyFloat};
 use messages::exit::Failure;
 use messages::number_from_json;
 use messages::to_python_json;
-use search::space::Params;
+use search::space::{Params, distinct_names};
 use search::study::{FrozenTrial, TrialState};
 use store::{AttemptRecord, Members, Store, StudySummary};
 
@@ -300,7 +300,7 @@ pub(super) fn runtime(trial: &FrozenTrial) -> Option<f64> {
 
 /// The names of all parameters of some trials.
 pub(super) fn parameter_names<'a>(all: impl Iterator<Item = &'a Params>) -> BTreeSet<String> {
-    all.flat_map(|params| params.keys().cloned()).collect()
+    distinct_names(all.flat_map(Params::keys))
 }
 
 /// JSON as a cell: strings without quotes, nothing for null.

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::space::Domain;
+use crate::space::{Domain, distinct_names};
 use crate::study::{Direction, FrozenTrial, TrialState};
 
 /// The best part of the trials that is looked at.
@@ -46,11 +46,12 @@ pub fn shares(trials: &[FrozenTrial], direction: Direction) -> BTreeMap<String, 
         best: all.iter().map(|(_, loss)| *loss <= worst).collect(),
         all: all.into_iter().map(|(trial, _)| trial).collect(),
     };
-    let names = study.all.iter().flat_map(|t| t.distributions.keys());
-    let mut shares: BTreeMap<String, f64> = names.map(|name| (name.clone(), 0.0)).collect();
-    for (name, share) in &mut shares {
-        *share = study.importance(name);
-    }
+    let names = distinct_names(study.all.iter().flat_map(|t| t.distributions.keys()));
+    let of = |name: String| {
+        let share = study.importance(&name);
+        (name, share)
+    };
+    let mut shares: BTreeMap<String, f64> = names.into_iter().map(of).collect();
     let sum: f64 = shares.values().sum();
     if sum > 0.0 {
         shares.values_mut().for_each(|share| *share /= sum);

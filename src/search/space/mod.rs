@@ -11,7 +11,7 @@ pub use bounds::InvalidDomain;
 pub use constraint::{Constraint, ConstraintError, Expr};
 pub use domain::Domain;
 pub use optuna::{distribution_from_json, distribution_to_json};
-pub use value::{Params, Value};
+pub use value::{Params, Value, distinct_names};
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,24 @@
 //! A parameter's value, as it stands in configurations, in trials and in JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 /// Parameter values by name, ordered by name so that every walk over them is deterministic.
 pub type Params = BTreeMap<String, Value>;
+
+/// The different ones of many names: those of a study's trials are nearly all the same few, and
+/// only these are copied.
+pub fn distinct_names<'a>(all: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for name in all {
+        if !names.contains(name) {
+            names.insert(name.clone());
+        }
+    }
+    names
+}
 
 /// A value: a number, or a choice of any of the types that Optuna allows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
