@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use strum::{Display, EnumString, VariantArray};
 
-use crate::inside::{TRACE, VARIABLES};
+use crate::inside::{TRACE, VARIABLES, WATCH};
 use crate::notes::{Notes, OPERATION_OF_A_TASK};
 use crate::run::Invocation;
 
@@ -295,8 +295,10 @@ pub enum Setting {
     WithoutOption(String),
     /// A key of a task's configuration with another value, by `--set`.
     Key(String, String),
-    /// Nothing is changed, but each operation is noted.
+    /// Nothing is changed, but each operation is noted, and what [`Setting::Watch`] does.
     Trace,
+    /// Nothing is changed, but the exceptions are noted that the program's own code raises or is given.
+    Watch,
 }
 
 impl Setting {
@@ -309,6 +311,7 @@ impl Setting {
             Setting::Option(name, value) => format!("--{name} {value}"),
             Setting::WithoutOption(name) => format!("no {name}"),
             Setting::Trace => TRACE.to_owned(),
+            Setting::Watch => WATCH.to_owned(),
         }
     }
 
@@ -320,6 +323,7 @@ impl Setting {
             Setting::WithoutOption(name) => format!("without {name}"),
             Setting::Variable(..) | Setting::Option(..) | Setting::Key(..) => self.name(),
             Setting::Trace => "operations traced".to_owned(),
+            Setting::Watch => "exceptions watched".to_owned(),
         }
     }
 
@@ -327,7 +331,7 @@ impl Setting {
     pub fn only_tells(&self) -> bool {
         match self {
             Setting::Change(change) => change.sanitizer().is_some(),
-            Setting::Trace => true,
+            Setting::Trace | Setting::Watch => true,
             Setting::Variable(..)
             | Setting::WithoutVariable(_)
             | Setting::Option(..)
@@ -342,9 +346,11 @@ impl Setting {
             Setting::Change(change) => change.row().setting.to_owned(),
             Setting::WithoutVariable(name) => format!("unset {name}"),
             Setting::WithoutOption(name) => format!("leave out {name}"),
-            Setting::Variable(..) | Setting::Option(..) | Setting::Key(..) | Setting::Trace => {
-                self.name()
-            }
+            Setting::Variable(..)
+            | Setting::Option(..)
+            | Setting::Key(..)
+            | Setting::Trace
+            | Setting::Watch => self.name(),
         }
     }
 
@@ -353,6 +359,7 @@ impl Setting {
         match self {
             Setting::Change(change) => change.row().slowdown,
             Setting::Trace => 20.0,
+            Setting::Watch => 3.0,
             Setting::Variable(..)
             | Setting::WithoutVariable(_)
             | Setting::Option(..)
@@ -423,6 +430,7 @@ pub fn invocation(
                 let file = notes.join(OPERATION_OF_A_TASK).display().to_string();
                 environment.insert(fault::TRACE_OPERATIONS.to_owned(), Some(file));
             }
+            Setting::Watch => changes.push(WATCH.to_owned()),
             Setting::Variable(name, value) => {
                 environment.insert(name.clone(), Some(value.clone()));
             }
@@ -471,6 +479,24 @@ pub fn options(words: &[String]) -> Vec<String> {
         }
     }
     found
+}
+
+/// The options of a command, those first whose name the error's words have, then those without a value: they switch something on.
+pub fn by_promise(words: &[String], said: &str) -> Vec<String> {
+    let plain = |text: &str| text.to_lowercase().replace('-', "_");
+    let said = plain(said);
+    let named = |name: &str| {
+        let bare = plain(name.trim_start_matches('-'));
+        bare.len() > 3 && said.contains(&bare)
+    };
+    let switches = |name: &str| {
+        let at = words.iter().position(|word| word == name);
+        let next = at.map(|at| words.get(at + 1));
+        next.is_some_and(|next| next.is_none_or(|word| word.starts_with("--")))
+    };
+    let mut names = options(words);
+    names.sort_by_key(|name| (!named(name), !switches(name)));
+    names
 }
 
 /// The command with another value of an option, or without it.

@@ -6,33 +6,20 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::bisect::{Culprits, culprits, halved};
-use crate::change::{Change, Host, Rows, Setting, invocation, options, told};
+use crate::caught;
+use crate::change::{Change, Host, Rows, Setting, by_promise, invocation, options, told};
 use crate::inside::{VARIABLES, operation_name};
+use crate::lifetimes::{Bounds, Lifetimes};
 use crate::machine::{Cards, Heat};
 use crate::matrix::{Matrix, Series, Step, Verdict};
 use crate::notes::{self, Notes};
 use crate::rank::Evidence;
-use crate::run::{Limits, RunReport, Stop, fresh_dir, run};
-use crate::signature::{Signature, sanitizer_kernel};
+use crate::run::{RunReport, Stop, fresh_dir, run};
+use crate::signature::{RunEnd, Signature, sanitizer_kernel};
 use crate::signs::{HostFacts, Sign, signs};
 
-/// A command that neither prints nor computes for so long stands still, unless a deadline says less.
-const IDLE: Duration = Duration::from_secs(30);
-
-/// With a deadline it stands still after this part of it, as a divisor.
-const STILL_SHARE: u32 = 3;
-
-/// The longest run of a command that was not yet seen to fail, unless a deadline says otherwise.
-const LONGEST: Duration = Duration::from_secs(600);
-
-/// Who has run for so many times as long as a failing run took has survived.
-const OUTLIVES: u32 = 3;
-
-/// A whole pass is waited for up to so many times that many batches.
-const PASS_SHARE: u64 = 4;
-
-/// And at least for so long beyond it.
-const AT_LEAST: Duration = Duration::from_secs(5);
+/// So often a command is watched that does not fail every time, until it does.
+const MOST_WATCHES: u32 = 4;
 
 /// How much of the budget the command as it is may take, as a divisor.
 const BASE_SHARE: u32 = 2;
@@ -103,6 +90,17 @@ pub struct Examined {
     pub time: Duration,
 }
 
+impl Examined {
+    /// The rows that alone make it fail as the whole dataset numbers them, where the loader has a part of one.
+    pub fn dataset_rows(&self) -> Vec<u64> {
+        let of = |rows: &Rows| -> Option<Vec<u64>> {
+            let row = |row: &u64| self.matrix.notes.dataset_row(rows.loader, *row);
+            rows.rows.iter().map(row).collect()
+        };
+        self.rows.as_ref().and_then(of).unwrap_or_default()
+    }
+}
+
 /// Why an examination ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutShort {
@@ -131,14 +129,10 @@ struct Examiner<'a> {
     module: PathBuf,
     matrix: Matrix,
     failing: Vec<RunReport>,
-    /// The longest failing run of the command as it is.
-    slowest: Option<Duration>,
-    /// The least processor time of one of them, in ticks.
-    work: Option<u64>,
-    /// Batches that the failing run took which took the fewest; none where nothing counts them.
-    taken: Option<u64>,
-    /// Most batches that one of them had taken.
-    batches: Option<u64>,
+    /// How long its runs took.
+    lifetimes: Lifetimes,
+    /// Runs in which exceptions were watched.
+    watches: u32,
     /// The last batches of runs that failed as it is, or with other seeds: their numbers and rows.
     failed_at: Vec<(u64, BTreeSet<u64>)>,
     began: Instant,
@@ -148,6 +142,8 @@ struct Examiner<'a> {
     options: Vec<String>,
     variables: Vec<String>,
     kernel: Option<String>,
+    /// The end as it would have been had the program not caught what it did.
+    hidden: Option<RunEnd>,
     /// The first failure is what a loader's process had died of in the others.
     masked: bool,
     /// The cards before the first run.
@@ -191,10 +187,8 @@ pub fn examine(
             ..Matrix::default()
         },
         failing: Vec::new(),
-        slowest: None,
-        work: None,
-        taken: None,
-        batches: None,
+        lifetimes: Lifetimes::default(),
+        watches: 0,
         failed_at: Vec::new(),
         began,
         until: began + request.budget,
@@ -203,6 +197,7 @@ pub fn examine(
         options: Vec::new(),
         variables: Vec::new(),
         kernel: None,
+        hidden: None,
         masked: false,
         idle_cards: request.host.gpu.then(Cards::look).flatten(),
         heats: Vec::new(),
@@ -258,7 +253,8 @@ impl Examiner<'_> {
             }
             match step {
                 Step::Base => self.run_base()?,
-                Step::Trace => self.run_traced()?,
+                Step::Trace => self.run_traced(Setting::Trace)?,
+                Step::Watch => self.run_traced(Setting::Watch)?,
                 Step::Under(settings) => self.run_under(&settings)?,
             }
             self.matrix.weigh();
@@ -297,7 +293,9 @@ impl Examiner<'_> {
             let value = format!("{}:{}", rows.loader, list.join(","));
             invocation.environment.insert(listed, Some(value));
         }
-        let limits = self.limits(settings);
+        let as_it_is = settings.is_empty() && rows.is_none();
+        let notes = &self.matrix.notes;
+        let limits = (self.lifetimes).limits(settings, as_it_is, notes, self.bounds());
         let report = run(&invocation, &limits, &dir, self.stopped)?;
         let failure = match report.stop {
             Some(Stop::Survived | Stop::Budget) => None,
@@ -328,47 +326,22 @@ impl Examiner<'_> {
         })
     }
 
-    /// When a run ends that does not end by itself.
-    fn limits(&self, settings: &BTreeSet<Setting>) -> Limits {
-        let slower = settings.iter().map(Setting::slowdown).fold(1.0, f64::max);
-        let has = |change: Change| settings.contains(&Setting::Change(change));
-        // Smaller batches are more of them.
-        let smaller = match (has(Change::OneRow), has(Change::HalfBatch)) {
-            (true, _) => self.matrix.notes.batch_size().max(1),
-            (false, true) => 2,
-            (false, false) => 1,
-        };
-        // Another order of the rows may come to the same row at the end of a pass.
-        let pass = self.matrix.notes.pass() + 1;
-        let enough = |taken: u64| {
-            let longer = taken * u64::from(OUTLIVES) + 2;
-            longer.max(pass.min(longer * PASS_SHARE)) * smaller
-        };
-        let deadline = self.request.deadline;
-        let idle = deadline.map_or(IDLE, |deadline| IDLE.min(deadline / STILL_SHARE));
-        let hangs = self.matrix.failures.iter().any(Signature::is_hang);
-        let survived = self.slowest.map(|slowest| {
-            let time = (slowest * OUTLIVES).max(slowest + AT_LEAST).mul_f64(slower);
-            // A standstill has to be seen before it counts as going on.
-            if hangs { time + idle * 2 } else { time }
-        });
-        Limits {
-            idle,
-            deadline: match survived {
-                Some(_) => None,
-                None => Some(deadline.unwrap_or(LONGEST)),
-            },
-            survived,
-            work: self.work.unwrap_or(0),
-            taken: self.taken.unwrap_or(0),
-            batches: self.batches.map(enough),
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            budget: self.request.budget,
             until: self.until,
+            deadline: self.request.deadline,
+            hangs: self.matrix.failures.iter().any(Signature::is_hang),
         }
     }
 
     fn run_base(&mut self) -> Result<(), Halt> {
         let seen = self.once(&BTreeSet::new(), None, 0)?;
         self.matrix.base.runs.add(seen.failure.is_some());
+        if seen.failure.is_none() {
+            let ended = seen.report.stop.is_none();
+            self.lifetimes.survived(seen.report.time, ended);
+        }
         match seen.failure {
             Some(failure) => self.failed(failure, seen.report, seen.notes),
             None if self.matrix.failures.is_empty() => self.matrix.notes = seen.notes,
@@ -380,18 +353,12 @@ impl Examiner<'_> {
     /// Takes in a failing run of the command as it is.
     fn failed(&mut self, failure: Signature, report: RunReport, notes: Notes) {
         // A standstill has lasted as long as it was watched.
-        let idle = report
-            .end
-            .idle
-            .map_or(Duration::ZERO, |_| self.limits(&BTreeSet::new()).idle);
+        let idle = report.end.idle;
+        let idle = idle.map_or(Duration::ZERO, |_| Lifetimes::idle(self.bounds()));
         let time = report.time.saturating_sub(idle);
-        self.slowest = Some(self.slowest.map_or(time, |s| s.max(time)));
-        self.work = Some(self.work.map_or(report.ticks, |w| w.min(report.ticks)));
+        let taken = notes.batch.as_ref().map(|b| b.taken);
+        self.lifetimes.failed(time, report.ticks, taken);
         self.failed_at.extend(notes.place());
-        let batch = notes.batch.as_ref().map(|b| b.taken);
-        let taken = batch.unwrap_or(0);
-        self.taken = Some(self.taken.map_or(taken, |fewest| fewest.min(taken)));
-        self.batches = batch.max(self.batches);
         if !self.matrix.is_it(&failure) {
             self.matrix.failures.push(failure);
         }
@@ -414,9 +381,18 @@ impl Examiner<'_> {
             let it = |f: Signature| f.same(failure);
             !self.masked || Signature::of(&run.end).is_some_and(it)
         };
-        let runs: Vec<&RunReport> = self.failing.iter().filter(tells).collect();
+        let runs = self.failing.iter().filter(tells);
+        // As if the program had not caught what it did.
+        let runs: Vec<RunReport> = runs
+            .map(|run| RunReport {
+                end: self.hidden.as_ref().unwrap_or(&run.end).clone(),
+                ..run.clone()
+            })
+            .collect();
         let facts = self.request.facts;
-        let mut seen = signs(failure, &runs, flaky, &self.matrix.notes, facts);
+        let root = self.matrix.root().unwrap_or(failure);
+        let mut seen = signs(root, &runs, flaky, &self.matrix.notes, facts);
+        seen.extend(caught::telling(&self.matrix.notes.raised));
         if self
             .heats
             .iter()
@@ -433,11 +409,22 @@ impl Examiner<'_> {
         self.matrix.evidence.signs = seen;
     }
 
-    fn run_traced(&mut self) -> Result<(), Halt> {
-        self.matrix.traced = true;
-        let trace = BTreeSet::from([Setting::Trace]);
-        let seen = self.once(&trace, None, 0)?;
+    /// A run that changes nothing, and notes more.
+    fn run_traced(&mut self, how: Setting) -> Result<(), Halt> {
+        self.matrix.traced |= how == Setting::Trace;
+        let seen = self.once(&BTreeSet::from([how]), None, 0)?;
+        self.watches += 1;
+        // What fails now and then may not have failed this time.
+        self.matrix.watched = seen.failure.is_some() || self.watches >= MOST_WATCHES;
         if seen.failure.is_some() {
+            let taken = seen.notes.batch.as_ref().map_or(0, |batch| batch.taken);
+            let output = &seen.report.end.output;
+            let text = caught::hidden(&seen.notes.raised, output, taken);
+            self.hidden = text.map(|text| RunEnd {
+                output: text.to_owned(),
+                ..seen.report.end.clone()
+            });
+            self.matrix.hidden = self.hidden.as_ref().and_then(Signature::of);
             self.matrix.notes = std::mem::take(&mut self.matrix.notes).or_traced(seen.notes);
             self.see();
         }
@@ -488,6 +475,8 @@ impl Examiner<'_> {
     fn unmask(&mut self, crash: &Signature, seen: &Seen) {
         self.matrix.failures.insert(0, crash.clone());
         self.masked = true;
+        self.hidden = None;
+        self.matrix.hidden = None;
         self.failing.push(seen.report.clone());
         self.matrix.notes.batch.clone_from(&seen.notes.batch);
         self.see();
@@ -558,7 +547,8 @@ impl Examiner<'_> {
 
     /// The options without which it does not fail, where nothing else explains it.
     fn locate_options(&mut self) -> Result<(), Halt> {
-        let names = options(&self.request.words);
+        let said = self.matrix.root().map_or("", |f| f.message.as_str());
+        let names = by_promise(&self.request.words, said);
         let explained = !self.matrix.workarounds().is_empty();
         if !self.request.options || names.len() > MOST_PARTS || explained {
             return Ok(());

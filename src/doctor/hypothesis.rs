@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::causes::Cause;
-use crate::change::Setting;
+use crate::change::{Setting, told};
 use crate::examine::Examined;
 use crate::matrix::Verdict;
 use crate::rank::{Ranked, calibrated};
@@ -47,16 +47,17 @@ pub fn hypotheses(examined: &Examined) -> Vec<Hypothesis> {
         return Vec::new();
     }
     let ranking = calibrated(&examined.matrix.evidence.ranking());
-    let told = ranking
+    let likely = ranking
         .iter()
         .enumerate()
         .filter(|(at, r)| *at == 0 || r.probability >= LEAST);
-    told.take(MOST)
-        .map(|(_, ranked)| hypothesis(examined, *ranked))
+    likely
+        .take(MOST)
+        .map(|(at, ranked)| hypothesis(examined, *ranked, at == 0))
         .collect()
 }
 
-fn hypothesis(examined: &Examined, ranked: Ranked) -> Hypothesis {
+fn hypothesis(examined: &Examined, ranked: Ranked, first: bool) -> Hypothesis {
     let profile = ranked.cause.profile();
     let matrix = &examined.matrix;
     let (mut speaks_for, mut against) = (Vec::new(), Vec::new());
@@ -70,11 +71,16 @@ fn hypothesis(examined: &Examined, ranked: Ranked) -> Hypothesis {
     }
     for (settings, series) in &matrix.series {
         let mut only = settings.iter();
+        let runs = format!("{} of {} runs failed", series.runs.failed, series.runs.all);
         let (Some(Setting::Change(change)), None) = (only.next(), only.next()) else {
+            // What a variable or an option does is known to no cause: it is told with the first.
+            let cleared = matrix.verdict(settings, series) == Verdict::Cleared;
+            if first && cleared {
+                speaks_for.push(format!("{}: {runs}", told(settings)));
+            }
             continue;
         };
         let ends = ranked.cause.ends(*change);
-        let runs = format!("{} of {} runs failed", series.runs.failed, series.runs.all);
         match matrix.verdict(settings, series) {
             Verdict::Cleared if ends >= 0.2 => {
                 speaks_for.push(format!("{}: {runs}", change.row().what))
@@ -108,7 +114,7 @@ fn explains(cause: Cause, setting: &Setting) -> bool {
             cause == Cause::Options
         }
         Setting::Variable(..) => true,
-        Setting::Trace => false,
+        Setting::Trace | Setting::Watch => false,
     }
 }
 
@@ -134,6 +140,10 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
         Sign::ForkWithThreads => notes.forked_with_threads.map(|n| format!("{n} threads")),
         Sign::LoaderWorkers => Some(format!("{} each", notes.loader_workers())),
         Sign::NotFiniteModule => notes.not_finite.as_ref().map(|(m, ..)| m.clone()),
+        Sign::NotFiniteGradient => {
+            let gradient = notes.gradient_not_finite.as_ref();
+            gradient.map(|g| g.line.as_ref().unwrap_or(&g.function).clone())
+        }
         Sign::Hot => examined.heat.map(|heat| heat.to_string()),
         Sign::LongKernel => notes.longest.as_ref().map(ToString::to_string),
         Sign::Half => notes.half.iter().next().cloned(),
@@ -194,6 +204,18 @@ fn what(examined: &Examined, cause: Cause) -> String {
         if notes.python {
             text = format!("{text} of loader {}", rows.loader);
         }
+        let of: Vec<String> = examined
+            .dataset_rows()
+            .iter()
+            .take(8)
+            .map(u64::to_string)
+            .collect();
+        if !of.is_empty() {
+            text = format!(
+                "{text}, which is {word} {} of the whole dataset",
+                of.join(", ")
+            );
+        }
     }
     for (of, named) in [
         (Cause::Options, examined.options.join(" together with ")),
@@ -221,18 +243,24 @@ fn what(examined: &Examined, cause: Cause) -> String {
     if let Some((module, ..)) = notes.not_finite.as_ref().filter(|_| of_values) {
         text = format!("{text}; {module} is the first module whose result is not finite");
     }
+    let of_gradients = of_values || cause == Cause::BadRow;
+    if let Some(gradient) = notes.gradient_not_finite.as_ref().filter(|_| of_gradients) {
+        let of = gradient.line.as_ref();
+        let of = of.map_or_else(String::new, |line| format!(", of the operation at {line}"));
+        text = format!(
+            "{text}; {} makes a gradient that is not finite{of}",
+            gradient.function
+        );
+    }
     if let Some((optimizer, rate)) = notes.learning_rate.as_ref().filter(|_| of_values) {
         text = format!(
             "{text}; {optimizer} made a step with the learning rate {rate}: look at its schedule"
         );
     }
-    let line = examined
-        .matrix
-        .failures
-        .first()
-        .and_then(|f| f.line.as_ref());
-    let message = examined.matrix.failures.first().map(|f| f.message.as_str());
-    let message: String = message.unwrap_or_default().chars().take(MESSAGE).collect();
+    let failure = examined.matrix.root();
+    let line = failure.and_then(|f| f.line.as_ref());
+    let message = failure.map_or("", |f| f.message.as_str());
+    let message: String = message.chars().take(MESSAGE).collect();
     match line.filter(|_| is_told_by_a_line(cause)) {
         Some(line) if message.is_empty() => format!("{text}: {line}"),
         Some(line) => format!("{text}: {message}, at {line}"),

@@ -99,6 +99,9 @@ impl Inside {
 /// What stands among the changes where operations are to be noted.
 pub const TRACE: &str = "trace";
 
+/// What stands among the changes where exceptions are to be noted.
+pub const WATCH: &str = "watch";
+
 /// An operation's name as libtorch has it, of a note: `aten.mm.default forward [...]` or `aten::mm` gives `aten::mm`.
 pub fn operation_name(noted: &str) -> String {
     let word = noted.split_whitespace().next().unwrap_or_default();

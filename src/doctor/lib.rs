@@ -2,6 +2,7 @@
 
 pub mod bisect;
 pub mod bundle;
+pub mod caught;
 pub mod causes;
 pub mod change;
 pub mod check;
@@ -9,6 +10,7 @@ pub mod examine;
 pub mod hypothesis;
 pub mod inside;
 pub mod ladder;
+pub mod lifetimes;
 pub mod machine;
 pub mod matrix;
 pub mod notes;

@@ -106,6 +106,10 @@ pub struct Matrix {
     pub all: bool,
     /// The failure was looked at with its operations traced.
     pub traced: bool,
+    /// It was looked at with its exceptions watched.
+    pub watched: bool,
+    /// The failure behind the program's own words: the exception that it had caught.
+    pub hidden: Option<Signature>,
 }
 
 /// What to run next.
@@ -115,6 +119,8 @@ pub enum Step {
     Base,
     /// With its operations traced.
     Trace,
+    /// With its exceptions watched.
+    Watch,
     /// Under these settings.
     Under(BTreeSet<Setting>),
 }
@@ -203,10 +209,12 @@ impl Matrix {
         let signs = [NotFiniteRows, RowFrames, LabelText, IndexText];
         let seen = signs.iter().any(|sign| self.evidence.signs.contains(sign));
         let synthetic = Setting::Change(Change::Synthetic);
-        let points = seen || self.workarounds().contains(&synthetic);
+        let gradient = self.notes.gradient_not_finite.as_ref();
+        let points = seen || gradient.is_some() || self.workarounds().contains(&synthetic);
         let named = self.evidence.signs.contains(&NotFiniteText);
         let spoiled = self.notes.spoiled(named);
-        let batch = spoiled.or(self.notes.batch.as_ref())?;
+        let of_gradient = gradient.and_then(|gradient| gradient.batch.as_ref());
+        let batch = spoiled.or(of_gradient).or(self.notes.batch.as_ref())?;
         let all = batch.rows.clone().filter(|rows| !rows.is_empty())?;
         let mut suspects = spoiled.map_or_else(Vec::new, Batch::rows_not_finite);
         if suspects.is_empty() {
@@ -236,7 +244,8 @@ impl Matrix {
                     | Setting::Option(..)
                     | Setting::Key(..)
                     | Setting::WithoutOption(_)
-                    | Setting::Trace => None,
+                    | Setting::Trace
+                    | Setting::Watch => None,
                 };
                 let base = self.base.runs;
                 let settled = base.clean() == 0 || series.runs.clean() > 0;
@@ -294,6 +303,9 @@ impl Matrix {
         if !self.traced && self.traceable() {
             return Some(Step::Trace);
         }
+        if !self.watched && self.watchable() {
+            return Some(Step::Watch);
+        }
         if let Some(change) = self.sanitizing() {
             return Some(Step::Under(BTreeSet::from([Setting::Change(change)])));
         }
@@ -315,7 +327,10 @@ impl Matrix {
         let change = change.or_else(|| self.confirming());
         match change {
             Some(change) => Some(Step::Under(BTreeSet::from([Setting::Change(change)]))),
-            None => self.cleared_but_doubted().map(Step::Under),
+            None => {
+                let doubted = self.cleared_but_doubted().map(Step::Under);
+                doubted.or_else(|| self.may_have_caught().then_some(Step::Watch))
+            }
         }
     }
 
@@ -388,6 +403,25 @@ impl Matrix {
         let seen = |sign: Sign| self.evidence.signs.contains(&sign);
         let wanted = seen(Sign::NativeCrash) || seen(Sign::NotFiniteText) || seen(Sign::Cuda);
         self.notes.torch.is_some() && wanted
+    }
+
+    /// Watching tells what the program had caught before it ended in words of its own.
+    fn watchable(&self) -> bool {
+        use crate::signs::Sign;
+        let seen = |sign: Sign| self.evidence.signs.contains(&sign);
+        self.notes.python && (seen(Sign::OwnExit) || seen(Sign::OwnRaise))
+    }
+
+    /// A failure that seems clear may come of what the program went on without, long before.
+    fn may_have_caught(&self) -> bool {
+        use crate::signs::Sign;
+        let exception = self.evidence.signs.contains(&Sign::Exception);
+        self.notes.python && exception && !self.watched
+    }
+
+    /// The failure that is explained: what the program has caught, or else what it ended with.
+    pub fn root(&self) -> Option<&Signature> {
+        self.hidden.as_ref().or(self.failures.first())
     }
 
     /// The change whose run tells most for its time.
@@ -464,7 +498,8 @@ impl Matrix {
                     | Setting::Option(..)
                     | Setting::Key(..)
                     | Setting::WithoutOption(_)
-                    | Setting::Trace => 0.5,
+                    | Setting::Trace
+                    | Setting::Watch => 0.5,
                 };
                 Some((own + 1.0 - series.runs.expected(), setting))
             })

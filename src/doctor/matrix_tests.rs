@@ -28,6 +28,7 @@ fn play(matrix: &mut Matrix, cured: &[Change], mut fails: impl FnMut(u32) -> boo
                 }
             }
             Step::Trace => matrix.traced = true,
+            Step::Watch => matrix.watched = true,
             Step::Under(settings) => {
                 let cure = cured
                     .iter()

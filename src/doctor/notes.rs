@@ -60,8 +60,37 @@ pub struct Batch {
     pub batch: u64,
     /// Its rows, as the sampler names them.
     pub rows: Option<Vec<u64>>,
+    /// The same rows as the dataset numbers them of which the loader has a part; empty where it has all.
+    #[serde(default, skip_serializing)]
+    pub dataset_rows: Vec<u64>,
     /// What is in it.
     pub tensors: Vec<Tensor>,
+}
+
+/// An exception that the program's own code raised, or was given by what it called.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Raised {
+    /// Its words.
+    pub message: String,
+    /// Its traceback, as Python prints it, without those of other exceptions.
+    pub text: String,
+    /// It ends the program: `SystemExit`.
+    pub exits: bool,
+    /// Batches that the program had taken by then.
+    pub taken: u64,
+    /// The traceback of the exception that was being handled when it was raised.
+    pub handled: Option<String>,
+}
+
+/// A gradient that is not finite, of finite values.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct WrongGradient {
+    /// Autograd's function that has made it: `PowBackward0`.
+    pub function: String,
+    /// The program's own line that had called its operation.
+    pub line: Option<String>,
+    /// The batch that the program had taken last.
+    pub batch: Option<Batch>,
 }
 
 /// A tensor of a batch.
@@ -114,6 +143,8 @@ pub struct Notes {
     pub not_finite: Option<(String, bool, bool)>,
     /// An optimiser that has made a step with a learning rate which is not finite, and that rate, where operations were traced.
     pub learning_rate: Option<(String, String)>,
+    /// The first gradient that a step was made with and that was not finite, where operations were traced.
+    pub gradient_not_finite: Option<WrongGradient>,
     /// The last operation, where they were traced.
     pub operation: Option<String>,
     /// The one that took longest, where they were traced.
@@ -124,6 +155,8 @@ pub struct Notes {
     pub batch: Option<Batch>,
     /// The first batch whose values were not all finite.
     pub batch_not_finite: Option<Batch>,
+    /// Exceptions that its own lines raised or were given, in their order, where they were watched.
+    pub raised: Vec<Raised>,
 }
 
 /// An operation with the time that it took, its kernels included.
@@ -240,6 +273,10 @@ impl Notes {
             "batch_not_finite" if self.batch_not_finite.is_none() => {
                 self.batch_not_finite = serde_json::from_value(note.clone()).ok();
             }
+            "gradient_not_finite" if self.gradient_not_finite.is_none() => {
+                self.gradient_not_finite = serde_json::from_value(note.clone()).ok();
+            }
+            "raised" => self.raised.extend(serde_json::from_value(note.clone())),
             "learning_rate" => self.learning_rate = Some((text("optimizer"), text("value"))),
             _ => {}
         }
@@ -251,8 +288,13 @@ impl Notes {
         Notes {
             not_finite: self.not_finite.or(traced.not_finite),
             learning_rate: self.learning_rate.or(traced.learning_rate),
+            gradient_not_finite: self.gradient_not_finite.or(traced.gradient_not_finite),
             operation: self.operation.or(traced.operation),
             longest: self.longest.or(traced.longest),
+            raised: match self.raised.is_empty() {
+                true => traced.raised,
+                false => self.raised,
+            },
             ..self
         }
     }
@@ -278,6 +320,21 @@ impl Notes {
     pub fn place(&self) -> Option<(u64, BTreeSet<u64>)> {
         let batch = self.batch.as_ref()?;
         Some((batch.batch, batch.rows.as_ref()?.iter().copied().collect()))
+    }
+
+    /// The row of the whole dataset that a loader names so, of those in the batches that are noted, where it has a part.
+    pub fn dataset_row(&self, loader: u64, row: u64) -> Option<u64> {
+        let of_gradient = self.gradient_not_finite.iter().flat_map(|g| &g.batch);
+        let noted = self
+            .batch
+            .iter()
+            .chain(&self.batch_not_finite)
+            .chain(of_gradient);
+        let mut of = noted.filter(|batch| batch.loader == loader);
+        of.find_map(|batch| {
+            let at = batch.rows.as_ref()?.iter().position(|r| *r == row)?;
+            batch.dataset_rows.get(at).copied()
+        })
     }
 
     /// The batch that has brought values which are not finite: the last one, or, where the failure names such values,

@@ -42,6 +42,7 @@ impl Recorded {
             loader: 0,
             batch: 0,
             rows: None,
+            dataset_rows: Vec::new(),
             tensors: Vec::new(),
         };
         let loader = Loader {
@@ -78,7 +79,7 @@ impl Recorded {
         };
         let facts = HostFacts::default();
         let evidence = Evidence {
-            signs: signs(&failure, &[&report], false, &self.notes(), facts),
+            signs: signs(&failure, &[report], false, &self.notes(), facts),
             base: Rate { failed: 2, all: 2 },
             ..Evidence::default()
         };

@@ -125,6 +125,8 @@ pub enum Sign {
     NotFiniteRows,
     /// A module's result is not finite although what it was given is.
     NotFiniteModule,
+    /// A gradient is not finite, of finite values.
+    NotFiniteGradient,
     /// Weights are not finite.
     NotFiniteWeights,
     /// The program computes with 16-bit floats.
@@ -240,6 +242,7 @@ impl Sign {
             Sign::NotFiniteText => "it names values that are not finite, or not in 0 to 1",
             Sign::NotFiniteRows => "rows that it has taken are not finite",
             Sign::NotFiniteModule => "a module makes values that are not finite of finite ones",
+            Sign::NotFiniteGradient => "a gradient is not finite, of finite values",
             Sign::NotFiniteWeights => "weights are not finite",
             Sign::Half => "it computes with 16-bit floats",
             Sign::Backward => "it happens in the backward pass",
@@ -286,6 +289,7 @@ impl Sign {
             }
             Sign::IndexText | Sign::EmbeddingFrames | Sign::NotFiniteText | Sign::InImport => 0.03,
             Sign::LoaderWorkerDied | Sign::NotFiniteModule | Sign::ShapeText => 0.03,
+            Sign::NotFiniteGradient => 0.03,
             Sign::Killed | Sign::Various => 0.03,
             Sign::BusError
             | Sign::IllegalInstruction
@@ -362,7 +366,7 @@ const SMALL_SHARED_MEMORY: u64 = 256 << 20;
 /// The signs of failing runs, with what the program has noted in them.
 pub fn signs(
     failure: &Signature,
-    runs: &[&RunReport],
+    runs: &[RunReport],
     flaky: bool,
     notes: &Notes,
     host: HostFacts,
@@ -491,9 +495,12 @@ fn see_notes(notes: &Notes, named: bool, see: &mut impl FnMut(Sign, bool)) {
     see(Sign::InImport, notes.raised_in_import.is_some());
     see(Sign::NotFiniteRows, notes.spoiled(named).is_some());
     if let Some((_, inputs, weights)) = &notes.not_finite {
-        see(Sign::NotFiniteWeights, !weights);
+        // A step with such a gradient makes such weights.
+        let of_gradient = notes.gradient_not_finite.is_some();
+        see(Sign::NotFiniteWeights, !weights && !of_gradient);
         see(Sign::NotFiniteModule, *inputs && *weights);
     }
+    see(Sign::NotFiniteGradient, notes.gradient_not_finite.is_some());
     const CUDNN: &[&str] = &[
         "conv",
         "cudnn",

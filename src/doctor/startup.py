@@ -56,11 +56,15 @@ class _Doctor:
         self.main = self.first()
         self.batch = 0
         self.loaders = []
+        self.datasets = {}
         self.depth = 0
         self.skipped = set()
         self.spoiled = False
         self.stepped = False
         self.longest = 0.0
+        self.times = {}
+        self.last_batch = None
+        self.overflowed = False
         self.builtins = set(vars(sys.modules["builtins"])) - {"_"}
 
     # --- Notes -----------------------------------------------------------------------------------
@@ -114,6 +118,8 @@ class _Doctor:
         self.watch_imports()
         self.watch_threads()
         self.watch_forks()
+        if self.wants("watch") or self.wants("trace"):
+            self.watch_exceptions()
         if self.wants("seed"):
             self.reseed_python()
         if self.wants("clock"):
@@ -195,6 +201,63 @@ class _Doctor:
             trace = trace.tb_next
         if importing:
             self.note("raised_in_import", module=importing)
+
+    def watch_exceptions(self):
+        """Notes the exceptions that the program's own lines raise or are given: it may catch one, and end with words that
+        hide it. Only its own functions are traced, and of these no lines."""
+        import threading
+
+        owned = {}
+
+        def own(frame):
+            file = frame.f_code.co_filename
+            if file not in owned:
+                owned[file] = not file.startswith("<") and self.is_own(file)
+            return owned[file]
+
+        def within(frame, event, arg):
+            if event == "exception":
+                kind, value, trace = arg
+                self.raised(kind, value, trace, own)
+            return within
+
+        def called(frame, event, arg):
+            if not own(frame):
+                return None
+            frame.f_trace_lines = False
+            return within
+
+        threading.settrace(called)
+        sys.settrace(called)
+        # The program's own file runs in a frame that is called later.
+        self.changed("watch")
+
+    def raised(self, kind, value, trace, own):
+        """Notes an exception where the innermost frame of the program's own has it, with the one that was being handled."""
+        if not isinstance(value, BaseException) or issubclass(kind, (StopIteration, StopAsyncIteration, GeneratorExit)):
+            return
+        at = trace
+        while at is not None:
+            if at is not trace and own(at.tb_frame):
+                return  # A function further in has noted it.
+            at = at.tb_next
+        import traceback
+
+        # One that comes again and again is the program's way of asking.
+        key = (kind.__name__, str(value)[:100], trace.tb_lineno)
+        self.times[key] = self.times.get(key, 0) + 1
+        if self.times[key] > 3 or len(self.times) > 100:
+            return
+
+        def told(error, trace):
+            return "".join(traceback.format_exception(type(error), error, trace, chain=False))[-4000:]
+
+        try:
+            handled = value.__context__
+            self.note("raised", message=str(value)[:500], text=told(value, trace), exits=issubclass(kind, SystemExit),
+                      taken=self.batch, handled=told(handled, handled.__traceback__) if handled is not None else None)
+        except Exception:
+            pass  # It cannot be told.
 
     # Settings of libraries that an import should leave alone: the module, what gives them and what sets them.
     SETTINGS = {
@@ -682,6 +745,7 @@ class _Doctor:
             given.update(kwargs)
             number = doctor.number_of(given.get("dataset"))
             doctor.prepare(torch, number, given)
+            doctor.datasets[number] = given.get("dataset")
             init(self, **given)
             self.__dict__["_tune_doctor"] = number
 
@@ -775,11 +839,25 @@ class _Doctor:
             # Rows of a stream have no number, and a sampler may name its rows by words.
             rows = rows[:4096] if all(hasattr(r, "__index__") for r in rows) else None
         note = {"taken": self.batch, "loader": loader, "batch": number, "rows": rows, "tensors": tensors}
+        if rows:
+            note["dataset_rows"] = self.dataset_rows(self.datasets.get(loader), rows)
+        self.last_batch = note
         self.write("batch", _json(note), os.O_TRUNC)
         # What it does to weights may show much later.
         if not self.spoiled and any("not_finite" in tensor for tensor in tensors):
             self.spoiled = True
             self.note("batch_not_finite", **note)
+
+    def dataset_rows(self, dataset, rows):
+        """The rows of the dataset of which the loader has a part, as torch.utils.data.Subset; none where it has all."""
+        start = dataset
+        try:
+            while hasattr(dataset, "indices") and hasattr(dataset, "dataset"):
+                rows = [int(dataset.indices[row]) for row in rows]
+                dataset = dataset.dataset
+        except Exception:
+            return []  # It only looks like one.
+        return [] if dataset is start else rows
 
     def describe(self, torch, value, found, depth):
         if depth > 4 or len(found) > 16:
@@ -843,6 +921,7 @@ class _Doctor:
         doctor = self
         self.changed("trace")
         names = {}
+        wrong = {"gradient": None}
 
         class Mode(TorchDispatchMode):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -852,9 +931,13 @@ class _Doctor:
                 doctor.operation(str(func), shapes, torch._C._current_graph_task_id() >= 0)
                 begun = monotonic()
                 try:
-                    return func(*args, **(kwargs or {}))
+                    result = func(*args, **(kwargs or {}))
                 finally:
                     doctor.took(str(func), monotonic() - begun)
+                if wrong["gradient"] is None and torch._C._current_graph_task_id() >= 0:
+                    if not finite(result) and finite(args):
+                        wrong["gradient"] = doctor.of_forward(torch)
+                return result
 
         def finite(value):
             tensors = []
@@ -874,11 +957,35 @@ class _Doctor:
             if wrong:
                 doctor.note("learning_rate", optimizer=type(optimizer).__name__, value=repr(wrong[0]))
 
+        def look_at_gradients(optimizer, args, kwargs):
+            function, line = wrong["gradient"] or (None, None)
+            wrong["gradient"] = None
+            if function is None or self.overflowed:
+                return
+            gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+            if not finite(gradients):
+                self.overflowed = True
+                doctor.note("gradient_not_finite", function=function, line=line, batch=doctor.last_batch)
+
         torch.nn.modules.module.register_module_forward_hook(hook)
         self.before_steps(look_at_rates)
-        torch.autograd.set_detect_anomaly(True)
+        self.before_steps(look_at_gradients)
+        # Each node of the graph keeps the traceback of its forward operation.
+        torch.autograd.set_detect_anomaly(True, check_nan=False)
         self.mode = Mode()
         self.mode.__enter__()
+
+    def of_forward(self, torch):
+        """The function whose gradient is computed, and the program's own line that called it forward."""
+        node = torch._C._current_autograd_node()
+        frames = node.metadata.get("traceback_", []) if node is not None else []
+        for frame in reversed(frames):
+            place = frame.split('"')
+            if len(place) > 2 and self.is_own(place[1]):
+                number, _, function = place[2].partition(", in ")
+                number = number.replace(", line ", "").strip()
+                return node.name(), "%s:%s in %s" % (place[1], number, function.split("\n")[0])
+        return (node.name() if node is not None else "backward"), None
 
     def collect(self, torch, value, found):
         if isinstance(value, torch.Tensor):

@@ -54,6 +54,9 @@ pub(super) struct RunAnswer {
     /// One line that says what it is.
     headline: String,
     failures: Vec<Signature>,
+    /// What the program had caught, and hidden by words of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden: Option<Signature>,
     base: Rate,
     /// How often it fails, in 0 to 1, as estimated.
     rate: Option<f64>,
@@ -62,6 +65,9 @@ pub(super) struct RunAnswer {
     signs: BTreeSet<Sign>,
     batch: Option<Batch>,
     rows: Option<Vec<u64>>,
+    /// The same rows as the dataset numbers them of which the loader has a part (`Subset`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dataset_rows: Vec<u64>,
     operation: Option<String>,
     /// The operation that took longest, where they were traced.
     longest: Option<Longest>,
@@ -267,12 +273,14 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
         answer,
         headline: headline(answer, found),
         failures: matrix.failures.clone(),
+        hidden: matrix.hidden.clone(),
         base,
         rate: (base.failed > 0).then(|| base.expected()),
         changes: changes.collect(),
         signs: matrix.evidence.signs.clone(),
         batch: matrix.notes.batch.clone().filter(|_| base.failed > 0),
         rows: found.rows.as_ref().map(|r| r.rows.clone()),
+        dataset_rows: found.dataset_rows(),
         operation: matrix.notes.operation.clone(),
         longest: matrix.notes.longest.clone(),
         kernel: found.kernel.clone(),
@@ -310,6 +318,17 @@ fn headline(answer: Answer, found: &Examined) -> String {
 pub(super) fn text(answer: &RunAnswer) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", answer.headline);
+    if let Some(hidden) = &answer.hidden {
+        let place = hidden.line.as_ref();
+        let place = place.map_or_else(String::new, |line| format!(" ({line})"));
+        let words = hidden
+            .message
+            .split_once(": ")
+            .map_or("", |(_, words)| words);
+        let known = !words.is_empty() && answer.headline.contains(words);
+        let what = if known { "which was" } else { "which hides" };
+        let _ = writeln!(text, "  {what}: {}{place}", hidden.message);
+    }
     let _ = writeln!(text, "  command: {}", report::shell_line(&answer.command));
     let seconds = std::time::Duration::from_secs_f64(answer.seconds.max(0.0));
     let _ = writeln!(
@@ -371,7 +390,17 @@ fn place(text: &mut String, answer: &RunAnswer) {
     if let Some(rows) = &answer.rows {
         let list: Vec<String> = rows.iter().take(16).map(u64::to_string).collect();
         let word = if rows.len() == 1 { "row" } else { "rows" };
-        let _ = writeln!(text, "  fails with {word} {} alone", list.join(", "));
+        let of: Vec<String> = answer
+            .dataset_rows
+            .iter()
+            .take(16)
+            .map(u64::to_string)
+            .collect();
+        let of = match of.is_empty() {
+            true => String::new(),
+            false => format!(" (of the whole dataset {word} {})", of.join(", ")),
+        };
+        let _ = writeln!(text, "  fails with {word} {} alone{of}", list.join(", "));
     }
     if let Some(operation) = &answer.operation {
         let _ = writeln!(text, "  last operation: {operation}");
