@@ -35,6 +35,8 @@ pub enum Cause {
     BrokenFile,
     /// A port that is in use.
     AddressInUse,
+    /// Processes of a group (`torch.distributed`) that do not call the same operations.
+    UnequalRanks,
     /// A data set in which nothing is.
     EmptyData,
     /// A GPU that is not there.
@@ -253,8 +255,11 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::Various, 0.1), (S::OwnRaise, 0.05), (S::BrokenFileText, 0.85), (S::BusError, 0.25), (S::Exception, 0.9), (S::NoBatch, 0.7)], &[],
         "Fetch or write that file anew: what was interrupted, or two processes that write it at once, may have left half of it, and who maps the missing half gets SIGBUS.")),
     (Cause::AddressInUse, profile(2.0, "a port is in use: by another program, or by an earlier run that is still there",
-        &[(S::AddressText, 0.97), (S::Exception, 0.9), (S::NoBatch, 0.95)], &[],
+        &[(S::AddressText, 0.97), (S::GroupFrames, 0.4), (S::Exception, 0.9), (S::NoBatch, 0.95)], &[],
         "Find who listens there (ss -ltnp), end it, or choose another port (MASTER_PORT).")),
+    (Cause::UnequalRanks, profile(1.5, "the processes of a group do not make the same steps: one has fewer batches, or calls another collective operation",
+        &[(S::Various, 0.3), (S::OwnRaise, 0.02), (S::GroupFrames, 0.9), (S::Hang, 0.4), (S::WaitText, 0.2), (S::ShapeText, 0.3), (S::NativeCrash, 0.3), (S::Exception, 0.6), (S::NoBatch, 0.15)], &[],
+        "Give each process as many batches (DistributedSampler, drop_last=True, or model.join()), and call collective operations in the same order in all; TORCH_DISTRIBUTED_DEBUG=DETAIL names them.")),
     (Cause::EmptyData, profile(4.0, "there is no data: a folder, a pattern or a filter finds nothing",
         &[(S::Flaky, 0.01), (S::OwnRaise, 0.25), (S::EmptyText, 0.95), (S::Exception, 0.97), (S::NoBatch, 0.8)], &[(C::Seed, 0.003)],
         "Print how many files and rows there are and where they are looked for: paths are relative to the working directory.")),

@@ -174,6 +174,7 @@ fn is_told_by_a_line(cause: Cause) -> bool {
             | Cause::CheckpointMismatch
             | Cause::BrokenFile
             | Cause::AddressInUse
+            | Cause::UnequalRanks
             | Cause::EmptyData
             | Cause::NoDevice
             | Cause::NeedsInput

@@ -75,6 +75,8 @@ pub enum Sign {
     BrokenFileText,
     /// It names an address or port that is in use.
     AddressText,
+    /// It happens where processes of a group wait for each other.
+    GroupFrames,
     /// It names a data set, a list or a folder in which nothing is.
     EmptyText,
     /// It names a GPU that is not there.
@@ -216,6 +218,7 @@ impl Sign {
             Sign::TypeText => "it names types or devices of tensors that do not belong together",
             Sign::StateDictText => "it names weights that the model lacks, or does not have",
             Sign::BrokenFileText => "it names a file that cannot be read as what it should be",
+            Sign::GroupFrames => "it happens where processes of a group wait for each other",
             Sign::AddressText => "it names an address or port that is in use",
             Sign::EmptyText => "it names a data set, a list or a folder in which nothing is",
             Sign::NoDeviceText => "it names a GPU that is not there",
@@ -308,6 +311,7 @@ impl Sign {
             | Sign::StateDictText
             | Sign::BrokenFileText
             | Sign::AddressText
+            | Sign::GroupFrames
             | Sign::EmptyText
             | Sign::NoDeviceText
             | Sign::InputText

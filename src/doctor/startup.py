@@ -536,7 +536,8 @@ class _Doctor:
         now, now_ns, local, utc, text = time.time, time.time_ns, time.localtime, time.gmtime, time.strftime
 
         def seen():
-            frame = sys._getframe(2)
+            # Behind the function that it stands for, and that function's own frame.
+            frame = sys._getframe(3)
             if frame.f_globals.get("__name__") == "__main__" or "site-packages" not in frame.f_code.co_filename:
                 doctor.changed("clock")
 
@@ -548,10 +549,19 @@ class _Doctor:
             seen()
             return now_ns() + seconds * 1_000_000_000
 
-        time.time, time.time_ns = shifted_time, shifted_ns
-        time.localtime = lambda at=None: local(shifted_time() if at is None else at)
-        time.gmtime = lambda at=None: utc(shifted_time() if at is None else at)
-        time.strftime = lambda form, at=None: text(form, time.localtime() if at is None else at)
+        class Function:
+            """As time's own functions, it becomes no method where a class keeps it: logging's formatter has one."""
+
+            def __init__(self, act):
+                self.act = act
+
+            def __call__(self, *args):
+                return self.act(*args)
+
+        time.time, time.time_ns = Function(shifted_time), Function(shifted_ns)
+        time.localtime = Function(lambda at=None: local(shifted_time() if at is None else at))
+        time.gmtime = Function(lambda at=None: utc(shifted_time() if at is None else at))
+        time.strftime = Function(lambda form, at=None: text(form, time.localtime() if at is None else at))
         original = datetime.datetime
 
         class Shifted(original):

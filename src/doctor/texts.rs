@@ -183,6 +183,10 @@ const TEXTS: &[(Sign, &str)] = &[
         r"(?i)all CUDA-capable devices are busy|devices? .*unavailable|exclusive",
     ),
     (
+        Sign::GroupFrames,
+        r"distributed_c10d\.py|gloo::EnforceNotMet|gloo/transport|ProcessGroup(?:Gloo|NCCL)",
+    ),
+    (
         Sign::LossFrames,
         // Not in a line of code that a traceback quotes: what that calls before the loss may have failed.
         r"(?m)/nn/modules/loss\.py|line \d+,? in \w*(?:loss|criterion|entropy)\w*$|^\S.*(?:_loss\b|cross_entropy|nll_loss)",
@@ -212,7 +216,8 @@ static PATTERNS: LazyLock<Vec<(Sign, Regex)>> = LazyLock::new(|| {
 const LINES: usize = 80;
 
 /// Signs that are looked for in the frames of tracebacks, too: others are in what was said alone.
-const OF_FRAMES: [Sign; 5] = [
+const OF_FRAMES: [Sign; 6] = [
+    Sign::GroupFrames,
     Sign::LossFrames,
     Sign::EmbeddingFrames,
     Sign::Backward,
