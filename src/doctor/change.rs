@@ -237,6 +237,21 @@ impl Host {
             .collect()
     }
 
+    /// Whether a variable is set that changes what Python, PyTorch or the allocator does.
+    pub fn is_shaped(&self) -> bool {
+        const SHAPING: [&str; 7] = [
+            "PYTHONOPTIMIZE",
+            "PYTHONMALLOC",
+            "PYTORCH_",
+            "TORCH_",
+            "ATEN_",
+            "MALLOC_",
+            "GLIBC_TUNABLES",
+        ];
+        let shapes = |name: &String| SHAPING.iter().any(|start| name.starts_with(start));
+        self.variables.keys().any(shapes)
+    }
+
     /// Whether the locale is another than C.UTF-8, or Python is told another encoding.
     pub fn locale_differs(&self) -> bool {
         let value = |name: &str| self.variables.get(name).map(String::as_str);

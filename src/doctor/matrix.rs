@@ -436,8 +436,8 @@ impl Matrix {
     }
 
     /// What an import, a thread of another module or a loader's processes do is tried however sure the words of the error
-    /// seem: it may be what they come from. So are the date, where the program reads it, and the seed, where the words are
-    /// of data that a draw may have chosen.
+    /// seem: it may be what they come from. So is an environment without variables that change what Python does, the date,
+    /// where the program reads it, and the seed, where the words are of data that a draw may have chosen.
     fn unusual(&self) -> Option<Change> {
         let mut noted = vec![
             Change::ImportEffects,
@@ -446,6 +446,9 @@ impl Matrix {
         ];
         if self.notes.reads_clock {
             noted.push(Change::Clock);
+        }
+        if self.host.is_shaped() {
+            noted.push(Change::CleanEnvironment);
         }
         let first = self.evidence.ranking().first().map(|ranked| ranked.cause);
         if first.is_some_and(|cause| MAY_BE_DRAWN.contains(&cause)) {
