@@ -31,10 +31,22 @@ pub fn hidden<'a>(raised: &'a [Raised], output: &str, taken: u64) -> Option<&'a 
     (!words.is_empty() && !end.contains(words)).then_some(text)
 }
 
-/// The signs of exceptions that the program has gone on from.
-pub fn telling(raised: &[Raised]) -> impl Iterator<Item = Sign> {
-    let signs = raised.iter().flat_map(|r| texts::signs(&r.text));
-    signs.filter(|sign| TELLING.contains(sign))
+/// The exceptions that the program has gone on from although they may be why it failed in the end, with the signs of each.
+pub fn gone_on(raised: &[Raised], output: &str) -> Vec<(String, Vec<Sign>)> {
+    let end = texts::end(output);
+    let telling = |r: &Raised| {
+        let mut signs = texts::signs(&r.text);
+        signs.retain(|sign| TELLING.contains(sign));
+        (!signs.is_empty() && !says(&end, &r.message)).then(|| (told(r), signs))
+    };
+    raised.iter().filter_map(telling).collect()
+}
+
+/// An exception in one line, with the program's own line.
+fn told(raised: &Raised) -> String {
+    let first = raised.message.lines().next().unwrap_or_default().trim();
+    let line = fault::own_line(&raised.text).map(|line| format!(" ({line})"));
+    format!("{}: {first}{}", raised.kind, line.unwrap_or_default())
 }
 
 /// Of what was raised while the program handled another exception, and so on, the first.
@@ -164,9 +176,17 @@ mod tests {
 
     #[test]
     fn a_checkpoint_that_was_refused_is_told_though_the_program_went_on() {
-        let text = "_pickle.UnpicklingError: Weights only load failed; Unsupported global\n";
-        let raised = [called(text, None), called(READ, None)];
-        let signs: Vec<Sign> = telling(&raised).collect();
-        assert!(signs.contains(&Sign::UntrustedText), "{signs:?}");
+        let text = "  File \"/w/store.py\", line 14, in latest\n    state = torch.load(path)\n\
+                    _pickle.UnpicklingError: Weights only load failed\nUnsupported global\n";
+        let mut refused = called(text, None);
+        refused.kind = "UnpicklingError".to_owned();
+        refused.message = "Weights only load failed\nUnsupported global".to_owned();
+        let raised = [refused, called(READ, None)];
+        let found = gone_on(&raised, READ);
+        let told = "UnpicklingError: Weights only load failed (/w/store.py:14 in latest)";
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, told);
+        assert!(found[0].1.contains(&Sign::UntrustedText), "{found:?}");
+        assert_eq!(gone_on(&raised, text), []);
     }
 }

@@ -392,7 +392,7 @@ impl Examiner<'_> {
         let facts = self.request.facts;
         let root = self.matrix.root().unwrap_or(failure);
         let mut seen = signs(root, &runs, flaky, &self.matrix.notes, facts);
-        seen.extend(caught::telling(&self.matrix.notes.raised));
+        seen.extend(self.matrix.gone_on.iter().flat_map(|(_, signs)| signs));
         if self
             .heats
             .iter()
@@ -424,6 +424,10 @@ impl Examiner<'_> {
                 output: text.to_owned(),
                 ..seen.report.end.clone()
             });
+            self.matrix.gone_on = match text {
+                Some(_) => Vec::new(),
+                None => caught::gone_on(&seen.notes.raised, output),
+            };
             self.matrix.hidden = self.hidden.as_ref().and_then(Signature::of);
             self.matrix.notes = std::mem::take(&mut self.matrix.notes).or_traced(seen.notes);
             self.see();

@@ -10,6 +10,7 @@ use crate::change::{Change, Host, Setting};
 use crate::notes::{Batch, Notes};
 use crate::rank::{Evidence, Ranked};
 use crate::signature::Signature;
+use crate::signs::Sign;
 use crate::statistics::Rate;
 
 /// Most runs of the command as it is before a failure that was not seen counts as too rare.
@@ -110,6 +111,8 @@ pub struct Matrix {
     pub watched: bool,
     /// The failure behind the program's own words: the exception that it had caught.
     pub hidden: Option<Signature>,
+    /// Exceptions that the program has gone on from although they may be why it failed in the end, with their signs.
+    pub gone_on: Vec<(String, Vec<Sign>)>,
 }
 
 /// What to run next.
@@ -144,7 +147,7 @@ impl Matrix {
     /// breaks: it crashes where it has no such processes.
     pub fn unmasks(&self, settings: &BTreeSet<Setting>, failure: &Signature) -> bool {
         let without = *settings == BTreeSet::from([Setting::Change(Change::Workers0)]);
-        let died = (self.evidence.signs).contains(&crate::signs::Sign::LoaderWorkerDied);
+        let died = (self.evidence.signs).contains(&Sign::LoaderWorkerDied);
         without && died && failure.is_crash() && !self.is_it(failure)
     }
 
@@ -205,7 +208,7 @@ impl Matrix {
         &self,
         always_there: &BTreeSet<u64>,
     ) -> Option<(u64, Vec<u64>, Vec<u64>)> {
-        use crate::signs::Sign::{IndexText, LabelText, NotFiniteRows, NotFiniteText, RowFrames};
+        use Sign::{IndexText, LabelText, NotFiniteRows, NotFiniteText, RowFrames};
         let signs = [NotFiniteRows, RowFrames, LabelText, IndexText];
         let seen = signs.iter().any(|sign| self.evidence.signs.contains(sign));
         let synthetic = Setting::Change(Change::Synthetic);
@@ -382,7 +385,6 @@ impl Matrix {
 
     /// compute-sanitizer ends no failure, but names the kernel, in one run.
     fn sanitizing(&self) -> Option<Change> {
-        use crate::signs::Sign;
         let seen = |sign: Sign| self.evidence.signs.contains(&sign);
         let kernel = [
             Sign::CudaIllegalInstruction,
@@ -399,7 +401,6 @@ impl Matrix {
 
     /// Tracing tells the operation of a crash, and the module that makes NaN.
     fn traceable(&self) -> bool {
-        use crate::signs::Sign;
         let seen = |sign: Sign| self.evidence.signs.contains(&sign);
         let wanted = seen(Sign::NativeCrash) || seen(Sign::NotFiniteText) || seen(Sign::Cuda);
         self.notes.torch.is_some() && wanted
@@ -407,14 +408,12 @@ impl Matrix {
 
     /// Watching tells what the program had caught before it ended in words of its own.
     fn watchable(&self) -> bool {
-        use crate::signs::Sign;
         let seen = |sign: Sign| self.evidence.signs.contains(&sign);
         self.notes.python && (seen(Sign::OwnExit) || seen(Sign::OwnRaise))
     }
 
     /// A failure that seems clear may come of what the program went on without, long before.
     fn may_have_caught(&self) -> bool {
-        use crate::signs::Sign;
         let exception = self.evidence.signs.contains(&Sign::Exception);
         self.notes.python && exception && !self.watched
     }

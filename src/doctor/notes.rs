@@ -70,6 +70,8 @@ pub struct Batch {
 /// An exception that the program's own code raised, or was given by what it called.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Raised {
+    /// Its class.
+    pub kind: String,
     /// Its words.
     pub message: String,
     /// Its traceback, as Python prints it, without those of other exceptions.

@@ -254,7 +254,7 @@ class _Doctor:
 
         try:
             handled = value.__context__
-            self.note("raised", message=str(value)[:500], text=told(value, trace), exits=issubclass(kind, SystemExit),
+            self.note("raised", kind=kind.__name__, message=str(value)[:500], text=told(value, trace), exits=issubclass(kind, SystemExit),
                       taken=self.batch, handled=told(handled, handled.__traceback__) if handled is not None else None)
         except Exception:
             pass  # It cannot be told.

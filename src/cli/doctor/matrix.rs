@@ -57,6 +57,9 @@ pub(super) struct RunAnswer {
     /// What the program had caught, and hidden by words of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden: Option<Signature>,
+    /// Exceptions that it had gone on from although they may be why it failed in the end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gone_on: Vec<String>,
     base: Rate,
     /// How often it fails, in 0 to 1, as estimated.
     rate: Option<f64>,
@@ -274,6 +277,11 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
         headline: headline(answer, found),
         failures: matrix.failures.clone(),
         hidden: matrix.hidden.clone(),
+        gone_on: matrix
+            .gone_on
+            .iter()
+            .map(|(told, _)| told.clone())
+            .collect(),
         base,
         rate: (base.failed > 0).then(|| base.expected()),
         changes: changes.collect(),
@@ -328,6 +336,9 @@ pub(super) fn text(answer: &RunAnswer) -> String {
         let known = !words.is_empty() && answer.headline.contains(words);
         let what = if known { "which was" } else { "which hides" };
         let _ = writeln!(text, "  {what}: {}{place}", hidden.message);
+    }
+    for caught in &answer.gone_on {
+        let _ = writeln!(text, "  it had gone on after: {caught}");
     }
     let _ = writeln!(text, "  command: {}", report::shell_line(&answer.command));
     let seconds = std::time::Duration::from_secs_f64(answer.seconds.max(0.0));
