@@ -406,7 +406,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::Workers0, 0.5)],
         "Raise `ulimit -n`, close files, or torch.multiprocessing.set_sharing_strategy('file_system').")),
     (Cause::MissingFile, profile(4.0, "a file or module is missing, or not permitted",
-        &[(S::NoFile, 0.6), (S::NoModule, 0.4), (S::Permission, 0.2), (S::Exception, 0.9)], &[],
+        &[(S::NoFile, 0.6), (S::NoModule, 0.4), (S::Permission, 0.2), (S::DanglingLink, 0.2), (S::Exception, 0.9)], &[],
         "Mend the path, install the package, or give the permission that the message names.")),
     (Cause::Network, profile(2.0, "the network does not answer",
         &[(S::NetworkText, 0.95), (S::WaitText, 0.2), (S::Exception, 0.9)],

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use crate::bisect::{Culprits, culprits, halved};
 use crate::caught;
-use crate::change::{Change, Host, Rows, Setting, by_promise, invocation, options, told};
+use crate::change::{Change, Host, Rows, Setting, invocation, told};
 use crate::inside::{VARIABLES, operation_name};
 use crate::lifetimes::{Bounds, Lifetimes};
 use crate::machine::{Cards, Heat};
 use crate::matrix::{Matrix, Series, Step, Verdict};
 use crate::notes::{self, Notes};
+use crate::options::{by_promise, options};
 use crate::rank::Evidence;
 use crate::run::{RunReport, Stop, fresh_dir, run};
 use crate::signature::{RunEnd, Signature, sanitizer_kernel};
@@ -392,7 +393,6 @@ impl Examiner<'_> {
         let facts = self.request.facts;
         let root = self.matrix.root().unwrap_or(failure);
         let mut seen = signs(root, &runs, flaky, &self.matrix.notes, facts);
-        seen.extend(self.matrix.gone_on.iter().flat_map(|(_, signs)| signs));
         if self
             .heats
             .iter()
@@ -407,6 +407,7 @@ impl Examiner<'_> {
             seen.insert(Sign::Various);
         }
         self.matrix.evidence.signs = seen;
+        self.matrix.weigh_gone_on();
     }
 
     /// A run that changes nothing, and notes more.

@@ -144,6 +144,10 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
             let gradient = notes.gradient_not_finite.as_ref();
             gradient.map(|g| g.line.as_ref().unwrap_or(&g.function).clone())
         }
+        Sign::DanglingLink => {
+            let link = examined.matrix.host.dangling_link.as_ref();
+            link.map(|link| link.display().to_string())
+        }
         Sign::Hot => examined.heat.map(|heat| heat.to_string()),
         Sign::LongKernel => notes.longest.as_ref().map(ToString::to_string),
         Sign::Half => notes.half.iter().next().cloned(),

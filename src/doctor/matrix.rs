@@ -418,6 +418,16 @@ impl Matrix {
         self.notes.python && exception && !self.watched
     }
 
+    /// What the program had gone on from speaks where the failure itself names nothing better than a line of its code: most
+    /// that a program catches is of no harm.
+    pub fn weigh_gone_on(&mut self) {
+        let first = self.evidence.ranking().first().map(|ranked| ranked.cause);
+        if first == Some(Cause::OwnCode) {
+            let signs = self.gone_on.iter().flat_map(|(_, signs)| signs);
+            self.evidence.signs.extend(signs);
+        }
+    }
+
     /// The failure that is explained: what the program has caught, or else what it ended with.
     pub fn root(&self) -> Option<&Signature> {
         self.hidden.as_ref().or(self.failures.first())

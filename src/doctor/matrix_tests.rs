@@ -229,3 +229,31 @@ fn a_crash_without_a_loaders_processes_is_what_one_of_them_died_of() {
     matrix.failures.push(crash.clone());
     assert!(!matrix.unmasks(&without, &crash), "it is known");
 }
+
+#[test]
+fn what_a_program_went_on_from_speaks_where_its_failure_names_nothing_better() {
+    let of = |signs: &[Sign]| {
+        let mut matrix = Matrix::default();
+        matrix.evidence.signs = signs.iter().copied().collect();
+        matrix.gone_on = vec![(String::new(), vec![Sign::BrokenFileText])];
+        matrix.weigh_gone_on();
+        matrix.evidence.signs.contains(&Sign::BrokenFileText)
+    };
+    assert!(of(&[Sign::Exception, Sign::OwnRaise]));
+    assert!(!of(&[Sign::Exception, Sign::LabelText, Sign::LossFrames]));
+}
+
+#[test]
+fn a_program_that_ends_in_its_own_words_is_watched_first_and_any_other_last() {
+    let steps = |sign: Sign| {
+        let mut matrix = loader();
+        matrix.evidence.signs.insert(sign);
+        let steps = play(&mut matrix, &[], |_| true);
+        let at = steps.iter().position(|step| *step == Step::Watch);
+        (at, steps.len())
+    };
+    let (own, _) = steps(Sign::OwnExit);
+    assert_eq!(own, Some(2), "after the two runs as it is");
+    let (other, all) = steps(Sign::Exception);
+    assert_eq!(other, Some(all - 1));
+}

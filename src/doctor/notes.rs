@@ -448,6 +448,32 @@ no note
     }
 
     #[test]
+    fn a_row_of_a_part_is_told_as_the_whole_dataset_numbers_it() {
+        let batch = |rows: &[u64], dataset_rows: &[u64]| Batch {
+            taken: 1,
+            loader: 2,
+            batch: 0,
+            rows: Some(rows.to_vec()),
+            dataset_rows: dataset_rows.to_vec(),
+            tensors: Vec::new(),
+        };
+        let notes = Notes {
+            batch: Some(batch(&[4, 0], &[71, 9])),
+            batch_not_finite: Some(batch(&[5], &[12])),
+            ..Notes::default()
+        };
+        assert_eq!(notes.dataset_row(2, 0), Some(9));
+        assert_eq!(notes.dataset_row(2, 5), Some(12));
+        assert_eq!(notes.dataset_row(1, 0), None);
+        assert_eq!(notes.dataset_row(2, 3), None);
+        let whole = Notes {
+            batch: Some(batch(&[4, 0], &[])),
+            ..Notes::default()
+        };
+        assert_eq!(whole.dataset_row(2, 4), None);
+    }
+
+    #[test]
     fn a_program_that_is_not_python_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(read(dir.path()), Notes::default());

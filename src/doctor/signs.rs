@@ -75,6 +75,8 @@ pub enum Sign {
     BrokenFileText,
     /// It names an address or port that is in use.
     AddressText,
+    /// A link in the working directory, or below it, leads nowhere.
+    DanglingLink,
     /// It happens where processes of a group wait for each other.
     GroupFrames,
     /// It names a data set, a list or a folder in which nothing is.
@@ -219,6 +221,7 @@ impl Sign {
             Sign::StateDictText => "it names weights that the model lacks, or does not have",
             Sign::BrokenFileText => "it names a file that cannot be read as what it should be",
             Sign::GroupFrames => "it happens where processes of a group wait for each other",
+            Sign::DanglingLink => "a link in the working directory leads nowhere",
             Sign::AddressText => "it names an address or port that is in use",
             Sign::EmptyText => "it names a data set, a list or a folder in which nothing is",
             Sign::NoDeviceText => "it names a GPU that is not there",
@@ -311,6 +314,7 @@ impl Sign {
             | Sign::StateDictText
             | Sign::BrokenFileText
             | Sign::AddressText
+            | Sign::DanglingLink
             | Sign::GroupFrames
             | Sign::EmptyText
             | Sign::NoDeviceText
@@ -362,6 +366,8 @@ pub struct HostFacts {
     pub library_path: bool,
     /// The locale, or Python's encoding, is set to something else than UTF-8.
     pub locale: bool,
+    /// A link in the working directory leads nowhere.
+    pub dangling_link: bool,
 }
 
 /// Shared memory below this is what containers have by default (64 MiB).
@@ -384,6 +390,7 @@ pub fn signs(
     see(Sign::Flaky, flaky);
     see(Sign::LibraryPathSet, host.library_path);
     see(Sign::LocaleSet, host.locale);
+    see(Sign::DanglingLink, host.dangling_link);
     let mut named = false;
     for run in runs {
         see_end(run, failure, host, &mut see);

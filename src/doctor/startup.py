@@ -229,8 +229,6 @@ class _Doctor:
 
         threading.settrace(called)
         sys.settrace(called)
-        # The program's own file runs in a frame that is called later.
-        self.changed("watch")
 
     def raised(self, kind, value, trace, own):
         """Notes an exception where the innermost frame of the program's own has it, with the one that was being handled."""

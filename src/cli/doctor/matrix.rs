@@ -181,6 +181,7 @@ fn request(
         locale: host.locale_differs(),
         processor_time: doctor::run::processor_time_is_limited(),
         wsl: doctor::machine::wsl(),
+        dangling_link: host.dangling_link.is_some(),
     };
     Ok(Request {
         words,
@@ -227,6 +228,7 @@ fn host() -> Host {
         gpu: nvidia || std::env::var_os(device::probe::LIBRARY).is_some(),
         sanitizer: on_path("compute-sanitizer"),
         variables,
+        dangling_link: doctor::links::dangling_link(std::path::Path::new(".")),
     }
 }
 
