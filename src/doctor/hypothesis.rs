@@ -245,7 +245,10 @@ fn what(examined: &Examined, cause: Cause) -> String {
         text = format!("{text}; compute-sanitizer names the kernel {kernel}");
     }
     let of_values = matches!(cause, Cause::Diverged | Cause::HalfOverflow);
-    if let Some((module, ..)) = notes.not_finite.as_ref().filter(|_| of_values) {
+    let by_gradient = notes.gradient_not_finite.is_some();
+    let module = notes.not_finite.as_ref();
+    // What a module makes by then comes of such a gradient.
+    if let Some((module, ..)) = module.filter(|_| of_values && !by_gradient) {
         text = format!("{text}; {module} is the first module whose result is not finite");
     }
     let of_gradients = of_values || cause == Cause::BadRow;

@@ -18,10 +18,14 @@ const NOT_ITS_OWN: [&str; 5] = [
     "__pycache__",
 ];
 
-/// The first link, by name, in a folder and those below it whose target is not there. Folders that cannot be read are left out.
+/// The first link, by name, in a folder and those below it whose target is not there, as seen from that folder. Folders that cannot be read are left out.
 pub fn dangling_link(folder: &Path) -> Option<PathBuf> {
     let mut left = ENTRIES;
-    look(folder, DEPTH, &mut left)
+    let link = look(folder, DEPTH, &mut left)?;
+    Some(
+        link.strip_prefix(folder)
+            .map_or(link.clone(), Path::to_owned),
+    )
 }
 
 fn look(folder: &Path, depth: usize, left: &mut usize) -> Option<PathBuf> {
@@ -71,7 +75,8 @@ mod tests {
         symlink("me@host.1", data.join(".#a.npy")).unwrap();
         assert_eq!(dangling_link(folder.path()), None);
         symlink("../objects/7f", data.join("c.npy")).unwrap();
-        assert_eq!(dangling_link(folder.path()), Some(data.join("c.npy")));
+        let link = PathBuf::from("data/blocks/c.npy");
+        assert_eq!(dangling_link(folder.path()), Some(link));
         assert_eq!(dangling_link(&folder.path().join("none")), None);
     }
 }
