@@ -248,7 +248,10 @@ class _Doctor:
             return
 
         def told(error, trace):
-            return "".join(traceback.format_exception(type(error), error, trace, chain=False))[-4000:]
+            lines = "".join(traceback.format_exception(type(error), error, trace, chain=False)).splitlines()
+            # The program's own lines come first, the error last.
+            kept = lines if len(lines) <= 60 else lines[:30] + lines[-30:]
+            return "\n".join(line[:500] for line in kept)
 
         try:
             handled = value.__context__
