@@ -32,7 +32,7 @@ pub fn hidden<'a>(raised: &'a [Raised], output: &str, taken: u64) -> Option<&'a 
 }
 
 /// The exceptions that the program has gone on from although they may be why it failed in the end, with the signs of each.
-pub fn gone_on(raised: &[Raised], output: &str) -> Vec<(String, Vec<Sign>)> {
+pub fn earlier(raised: &[Raised], output: &str) -> Vec<(String, Vec<Sign>)> {
     let end = texts::end(output);
     let telling = |r: &Raised| {
         let mut signs = texts::signs(&r.text);
@@ -182,11 +182,11 @@ mod tests {
         refused.kind = "UnpicklingError".to_owned();
         refused.message = "Weights only load failed\nUnsupported global".to_owned();
         let raised = [refused, called(READ, None)];
-        let found = gone_on(&raised, READ);
+        let found = earlier(&raised, READ);
         let told = "UnpicklingError: Weights only load failed (/w/store.py:14 in latest)";
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, told);
         assert!(found[0].1.contains(&Sign::UntrustedText), "{found:?}");
-        assert_eq!(gone_on(&raised, text), []);
+        assert_eq!(earlier(&raised, text), []);
     }
 }

@@ -241,7 +241,7 @@ impl Host {
     }
 
     /// Whether a variable is set that changes what Python, PyTorch or the allocator does.
-    pub fn is_shaped(&self) -> bool {
+    pub fn has_shaping_variable(&self) -> bool {
         const SHAPING: [&str; 7] = [
             "PYTHONOPTIMIZE",
             "PYTHONMALLOC",

@@ -13,14 +13,11 @@ use crate::lifetimes::{Bounds, Lifetimes};
 use crate::machine::{Cards, Heat};
 use crate::matrix::{Matrix, Series, Step, Verdict};
 use crate::notes::{self, Notes};
-use crate::options::{by_promise, options};
+use crate::options::{most_suspect_first, options};
 use crate::rank::Evidence;
 use crate::run::{RunReport, Stop, fresh_dir, run};
 use crate::signature::{RunEnd, Signature, sanitizer_kernel};
 use crate::signs::{HostFacts, Sign, signs};
-
-/// So often a command is watched that does not fail every time, until it does.
-const MOST_WATCHES: u32 = 4;
 
 /// How much of the budget the command as it is may take, as a divisor.
 const BASE_SHARE: u32 = 2;
@@ -100,6 +97,27 @@ impl Examined {
         };
         self.rows.as_ref().and_then(of).unwrap_or_default()
     }
+
+    /// Both in words: `row 254 of loader 0, which is row 271 of the whole dataset`.
+    pub fn told_rows(&self) -> Option<String> {
+        const MOST: usize = 8;
+        let found = self.rows.as_ref()?;
+        let named = |rows: &[u64]| {
+            let list: Vec<String> = rows.iter().take(MOST).map(u64::to_string).collect();
+            let word = if rows.len() == 1 { "row" } else { "rows" };
+            format!("{word} {}", list.join(", "))
+        };
+        let mut text = named(&found.rows);
+        if self.matrix.notes.python {
+            text += &format!(" of loader {}", found.loader);
+        }
+        let whole = self.dataset_rows();
+        if !whole.is_empty() {
+            let verb = if whole.len() == 1 { "is" } else { "are" };
+            text += &format!(", which {verb} {} of the whole dataset", named(&whole));
+        }
+        Some(text)
+    }
 }
 
 /// Why an examination ended early.
@@ -132,8 +150,6 @@ struct Examiner<'a> {
     failing: Vec<RunReport>,
     /// How long its runs took.
     lifetimes: Lifetimes,
-    /// Runs in which exceptions were watched.
-    watches: u32,
     /// The last batches of runs that failed as it is, or with other seeds: their numbers and rows.
     failed_at: Vec<(u64, BTreeSet<u64>)>,
     began: Instant,
@@ -189,7 +205,6 @@ pub fn examine(
         },
         failing: Vec::new(),
         lifetimes: Lifetimes::default(),
-        watches: 0,
         failed_at: Vec::new(),
         began,
         until: began + request.budget,
@@ -407,16 +422,14 @@ impl Examiner<'_> {
             seen.insert(Sign::Various);
         }
         self.matrix.evidence.signs = seen;
-        self.matrix.weigh_gone_on();
+        self.matrix.weigh_caught_earlier();
     }
 
     /// A run that changes nothing, and notes more.
     fn run_traced(&mut self, how: Setting) -> Result<(), Halt> {
         self.matrix.traced |= how == Setting::Trace;
         let seen = self.once(&BTreeSet::from([how]), None, 0)?;
-        self.watches += 1;
-        // What fails now and then may not have failed this time.
-        self.matrix.watched = seen.failure.is_some() || self.watches >= MOST_WATCHES;
+        self.matrix.was_watched(seen.failure.is_some());
         if seen.failure.is_some() {
             let taken = seen.notes.batch.as_ref().map_or(0, |batch| batch.taken);
             let output = &seen.report.end.output;
@@ -425,9 +438,9 @@ impl Examiner<'_> {
                 output: text.to_owned(),
                 ..seen.report.end.clone()
             });
-            self.matrix.gone_on = match text {
+            self.matrix.caught_earlier = match text {
                 Some(_) => Vec::new(),
-                None => caught::gone_on(&seen.notes.raised, output),
+                None => caught::earlier(&seen.notes.raised, output),
             };
             self.matrix.hidden = self.hidden.as_ref().and_then(Signature::of);
             self.matrix.notes = std::mem::take(&mut self.matrix.notes).or_traced(seen.notes);
@@ -553,7 +566,7 @@ impl Examiner<'_> {
     /// The options without which it does not fail, where nothing else explains it.
     fn locate_options(&mut self) -> Result<(), Halt> {
         let said = self.matrix.root().map_or("", |f| f.message.as_str());
-        let names = by_promise(&self.request.words, said);
+        let names = most_suspect_first(&self.request.words, said);
         let explained = !self.matrix.workarounds().is_empty();
         if !self.request.options || names.len() > MOST_PARTS || explained {
             return Ok(());

@@ -6,6 +6,7 @@ use crate::causes::Cause;
 use crate::change::{Setting, told};
 use crate::examine::Examined;
 use crate::matrix::Verdict;
+use crate::notes::Notes;
 use crate::rank::{Ranked, calibrated};
 use crate::signs::Sign;
 
@@ -202,25 +203,8 @@ fn what(examined: &Examined, cause: Cause) -> String {
         cause,
         Cause::NonFiniteInput | Cause::LabelOutOfRange | Cause::IndexOutOfRange | Cause::BadRow
     );
-    if let Some(rows) = examined.rows.as_ref().filter(|_| data) {
-        let list: Vec<String> = rows.rows.iter().take(8).map(u64::to_string).collect();
-        let word = if list.len() == 1 { "row" } else { "rows" };
-        text = format!("{text}: {word} {}", list.join(", "));
-        if notes.python {
-            text = format!("{text} of loader {}", rows.loader);
-        }
-        let of: Vec<String> = examined
-            .dataset_rows()
-            .iter()
-            .take(8)
-            .map(u64::to_string)
-            .collect();
-        if !of.is_empty() {
-            text = format!(
-                "{text}, which is {word} {} of the whole dataset",
-                of.join(", ")
-            );
-        }
+    if let Some(rows) = examined.told_rows().filter(|_| data) {
+        text = format!("{text}: {rows}");
     }
     for (of, named) in [
         (Cause::Options, examined.options.join(" together with ")),
@@ -244,27 +228,7 @@ fn what(examined: &Examined, cause: Cause) -> String {
     if let Some(kernel) = examined.kernel.as_ref().filter(|_| of_operation) {
         text = format!("{text}; compute-sanitizer names the kernel {kernel}");
     }
-    let of_values = matches!(cause, Cause::Diverged | Cause::HalfOverflow);
-    let by_gradient = notes.gradient_not_finite.is_some();
-    let module = notes.not_finite.as_ref();
-    // What a module makes by then comes of such a gradient.
-    if let Some((module, ..)) = module.filter(|_| of_values && !by_gradient) {
-        text = format!("{text}; {module} is the first module whose result is not finite");
-    }
-    let of_gradients = of_values || cause == Cause::BadRow;
-    if let Some(gradient) = notes.gradient_not_finite.as_ref().filter(|_| of_gradients) {
-        let of = gradient.line.as_ref();
-        let of = of.map_or_else(String::new, |line| format!(", of the operation at {line}"));
-        text = format!(
-            "{text}; {} makes a gradient that is not finite{of}",
-            gradient.function
-        );
-    }
-    if let Some((optimizer, rate)) = notes.learning_rate.as_ref().filter(|_| of_values) {
-        text = format!(
-            "{text}; {optimizer} made a step with the learning rate {rate}: look at its schedule"
-        );
-    }
+    text += &of_values(notes, cause);
     let failure = examined.matrix.root();
     let line = failure.and_then(|f| f.line.as_ref());
     let message = failure.map_or("", |f| f.message.as_str());
@@ -275,4 +239,26 @@ fn what(examined: &Examined, cause: Cause) -> String {
         None if cause == Cause::OwnCode && !message.is_empty() => format!("{text}: {message}"),
         None => text,
     }
+}
+
+/// What was noted of values that are not finite, for a cause that they tell something of.
+fn of_values(notes: &Notes, cause: Cause) -> String {
+    let of_values = matches!(cause, Cause::Diverged | Cause::HalfOverflow);
+    let mut text = String::new();
+    if let Some(gradient) = &notes.gradient_not_finite
+        && (of_values || cause == Cause::BadRow)
+    {
+        let of = gradient.line.as_ref();
+        let of = of.map_or_else(String::new, |line| format!(", of the operation at {line}"));
+        let function = &gradient.function;
+        text = format!("; {function} makes a gradient that is not finite{of}");
+    } else if let Some((module, ..)) = notes.not_finite.as_ref().filter(|_| of_values) {
+        text = format!("; {module} is the first module whose result is not finite");
+    }
+    if let Some((optimizer, rate)) = notes.learning_rate.as_ref().filter(|_| of_values) {
+        text += &format!(
+            "; {optimizer} made a step with the learning rate {rate}: look at its schedule"
+        );
+    }
+    text
 }

@@ -25,6 +25,9 @@ const FAILURES: u32 = 3;
 /// Changes that seem to help, for each of which the command runs once more as it is.
 const MOST_WEIGHED: u32 = 4;
 
+/// So often a command is watched that does not fail every time, until it does.
+const MOST_WATCHES: u32 = 4;
+
 /// A cause that is more likely than this needs no further run.
 const CERTAIN: f64 = 0.96;
 
@@ -107,12 +110,14 @@ pub struct Matrix {
     pub all: bool,
     /// The failure was looked at with its operations traced.
     pub traced: bool,
-    /// It was looked at with its exceptions watched.
+    /// It was looked at with its exceptions watched, or that need not be tried again.
     pub watched: bool,
+    /// Runs in which exceptions were watched.
+    pub watches: u32,
     /// The failure behind the program's own words: the exception that it had caught.
     pub hidden: Option<Signature>,
     /// Exceptions that the program has gone on from although they may be why it failed in the end, with their signs.
-    pub gone_on: Vec<(String, Vec<Sign>)>,
+    pub caught_earlier: Vec<(String, Vec<Sign>)>,
 }
 
 /// What to run next.
@@ -406,6 +411,12 @@ impl Matrix {
         self.notes.torch.is_some() && wanted
     }
 
+    /// Takes in a run in which exceptions were watched: what fails now and then may not have failed this time.
+    pub fn was_watched(&mut self, failed: bool) {
+        self.watches += 1;
+        self.watched = failed || self.watches >= MOST_WATCHES;
+    }
+
     /// Watching tells what the program had caught before it ended in words of its own.
     fn watchable(&self) -> bool {
         let seen = |sign: Sign| self.evidence.signs.contains(&sign);
@@ -420,10 +431,10 @@ impl Matrix {
 
     /// What the program had gone on from speaks where the failure itself names nothing better than a line of its code: most
     /// that a program catches is of no harm.
-    pub fn weigh_gone_on(&mut self) {
+    pub fn weigh_caught_earlier(&mut self) {
         let first = self.evidence.ranking().first().map(|ranked| ranked.cause);
         if first == Some(Cause::OwnCode) {
-            let signs = self.gone_on.iter().flat_map(|(_, signs)| signs);
+            let signs = self.caught_earlier.iter().flat_map(|(_, signs)| signs);
             self.evidence.signs.extend(signs);
         }
     }
@@ -456,7 +467,7 @@ impl Matrix {
         if self.notes.reads_clock {
             noted.push(Change::Clock);
         }
-        if self.host.is_shaped() {
+        if self.host.has_shaping_variable() {
             noted.push(Change::CleanEnvironment);
         }
         let first = self.evidence.ranking().first().map(|ranked| ranked.cause);

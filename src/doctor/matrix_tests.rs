@@ -235,8 +235,8 @@ fn what_a_program_went_on_from_speaks_where_its_failure_names_nothing_better() {
     let of = |signs: &[Sign]| {
         let mut matrix = Matrix::default();
         matrix.evidence.signs = signs.iter().copied().collect();
-        matrix.gone_on = vec![(String::new(), vec![Sign::BrokenFileText])];
-        matrix.weigh_gone_on();
+        matrix.caught_earlier = vec![(String::new(), vec![Sign::BrokenFileText])];
+        matrix.weigh_caught_earlier();
         matrix.evidence.signs.contains(&Sign::BrokenFileText)
     };
     assert!(of(&[Sign::Exception, Sign::OwnRaise]));

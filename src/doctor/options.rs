@@ -21,7 +21,7 @@ pub fn options(words: &[String]) -> Vec<String> {
 }
 
 /// The options of a command, those first whose name the error's words have, then those without a value: they switch something on.
-pub fn by_promise(words: &[String], said: &str) -> Vec<String> {
+pub fn most_suspect_first(words: &[String], said: &str) -> Vec<String> {
     let plain = |text: &str| text.to_lowercase().replace('-', "_");
     let said = plain(said);
     let named = |name: &str| {
@@ -100,7 +100,10 @@ mod tests {
         let command = words("python t.py --lr 0.1 --amp --weight-norm --ema 0.9");
         let said = "this may be because of weight_norm";
         let order = ["--weight-norm", "--amp", "--lr", "--ema"];
-        assert_eq!(by_promise(&command, said), order);
-        assert_eq!(by_promise(&words("python t.py --lr 0.1"), said), ["--lr"]);
+        assert_eq!(most_suspect_first(&command, said), order);
+        assert_eq!(
+            most_suspect_first(&words("python t.py --lr 0.1"), said),
+            ["--lr"]
+        );
     }
 }

@@ -24,7 +24,7 @@ def _chain():
         sys.path[:] = [p for p in kept if os.path.abspath(p or ".") != here]
 
 
-# Operations by which PyTorch's own search for NaN looks at results.
+# Operations by which a program looks at results: what it computed before says more.
 CHECKS = ("aten.isnan.default", "aten.any.default", "aten._local_scalar_dense.default", "aten.ne.Tensor")
 
 
@@ -56,7 +56,7 @@ class _Doctor:
         self.main = self.first()
         self.batch = 0
         self.loaders = []
-        self.datasets = {}
+        self.parts = {}
         self.depth = 0
         self.skipped = set()
         self.spoiled = False
@@ -241,12 +241,6 @@ class _Doctor:
             at = at.tb_next
         import traceback
 
-        # One that comes again and again is the program's way of asking.
-        key = (kind.__name__, str(value)[:100], trace.tb_lineno)
-        self.times[key] = self.times.get(key, 0) + 1
-        if self.times[key] > 3 or len(self.times) > 100:
-            return
-
         def told(error, trace):
             lines = "".join(traceback.format_exception(type(error), error, trace, chain=False)).splitlines()
             # The program's own lines come first, the error last.
@@ -254,11 +248,16 @@ class _Doctor:
             return "\n".join(line[:500] for line in kept)
 
         try:
+            # One that comes again and again is the program's way of asking.
+            key = (kind.__name__, str(value)[:100], trace.tb_lineno)
+            self.times[key] = self.times.get(key, 0) + 1
+            if self.times[key] > 3 or len(self.times) > 100:
+                return
             handled = value.__context__
             self.note("raised", kind=kind.__name__, message=str(value)[:500], text=told(value, trace), exits=issubclass(kind, SystemExit),
                       taken=self.batch, handled=told(handled, handled.__traceback__) if handled is not None else None)
         except Exception:
-            pass  # It cannot be told.
+            pass  # It cannot be told, and what is raised here would be raised in the program.
 
     # Settings of libraries that an import should leave alone: the module, what gives them and what sets them.
     SETTINGS = {
@@ -756,7 +755,7 @@ class _Doctor:
             given.update(kwargs)
             number = doctor.number_of(given.get("dataset"))
             doctor.prepare(torch, number, given)
-            doctor.datasets[number] = given.get("dataset")
+            doctor.parts[number] = doctor.part_of(given.get("dataset"))
             init(self, **given)
             self.__dict__["_tune_doctor"] = number
 
@@ -850,8 +849,9 @@ class _Doctor:
             # Rows of a stream have no number, and a sampler may name its rows by words.
             rows = rows[:4096] if all(hasattr(r, "__index__") for r in rows) else None
         note = {"taken": self.batch, "loader": loader, "batch": number, "rows": rows, "tensors": tensors}
-        if rows:
-            note["dataset_rows"] = self.dataset_rows(self.datasets.get(loader), rows)
+        part = self.parts.get(loader)
+        if rows and part:
+            note["dataset_rows"] = [part[row] for row in rows if row < len(part)]
         self.last_batch = note
         self.write("batch", _json(note), os.O_TRUNC)
         # What it does to weights may show much later.
@@ -859,16 +859,17 @@ class _Doctor:
             self.spoiled = True
             self.note("batch_not_finite", **note)
 
-    def dataset_rows(self, dataset, rows):
-        """The rows of the dataset of which the loader has a part, as torch.utils.data.Subset; none where it has all."""
-        start = dataset
+    def part_of(self, dataset):
+        """The rows of the whole dataset that a part of it has, as torch.utils.data.Subset; none where it is whole."""
+        part = None
         try:
             while hasattr(dataset, "indices") and hasattr(dataset, "dataset"):
-                rows = [int(dataset.indices[row]) for row in rows]
+                own = [int(row) for row in dataset.indices]
+                part = own if part is None else [own[row] for row in part]
                 dataset = dataset.dataset
         except Exception:
-            return []  # It only looks like one.
-        return [] if dataset is start else rows
+            return None  # It only looks like one.
+        return part
 
     def describe(self, torch, value, found, depth):
         if depth > 4 or len(found) > 16:
@@ -932,11 +933,11 @@ class _Doctor:
         doctor = self
         self.changed("trace")
         names = {}
-        wrong = {"gradient": None}
+        state = {"gradient": None, "looking": False}
 
         class Mode(TorchDispatchMode):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-                if str(func) in CHECKS:
+                if state["looking"] or str(func) in CHECKS:
                     return func(*args, **(kwargs or {}))
                 shapes = [list(a.shape) for a in args if isinstance(a, torch.Tensor)]
                 doctor.operation(str(func), shapes, torch._C._current_graph_task_id() >= 0)
@@ -945,15 +946,19 @@ class _Doctor:
                     result = func(*args, **(kwargs or {}))
                 finally:
                     doctor.took(str(func), monotonic() - begun)
-                if wrong["gradient"] is None and torch._C._current_graph_task_id() >= 0:
+                if state["gradient"] is None and torch._C._current_graph_task_id() >= 0:
                     if not finite(result) and finite(args):
-                        wrong["gradient"] = doctor.of_forward(torch)
+                        state["gradient"] = doctor.of_forward(torch)
                 return result
 
         def finite(value):
             tensors = []
             doctor.collect(torch, value, tensors)
-            return all(bool(torch.isfinite(t).all()) for t in tensors if t.is_floating_point())
+            state["looking"] = True  # By doctor: it is no operation of the program's.
+            try:
+                return all(bool(torch.isfinite(t).all()) for t in tensors if t.is_floating_point())
+            finally:
+                state["looking"] = False
 
         def hook(module, args, output):
             if id(module) not in names:
@@ -969,8 +974,8 @@ class _Doctor:
                 doctor.note("learning_rate", optimizer=type(optimizer).__name__, value=repr(wrong[0]))
 
         def look_at_gradients(optimizer, args, kwargs):
-            function, line = wrong["gradient"] or (None, None)
-            wrong["gradient"] = None
+            function, line = state["gradient"] or (None, None)
+            state["gradient"] = None
             if function is None or self.overflowed:
                 return
             gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]

@@ -59,7 +59,7 @@ pub(super) struct RunAnswer {
     hidden: Option<Signature>,
     /// Exceptions that it had gone on from although they may be why it failed in the end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    gone_on: Vec<String>,
+    caught_earlier: Vec<String>,
     base: Rate,
     /// How often it fails, in 0 to 1, as estimated.
     rate: Option<f64>,
@@ -71,6 +71,9 @@ pub(super) struct RunAnswer {
     /// The same rows as the dataset numbers them of which the loader has a part (`Subset`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dataset_rows: Vec<u64>,
+    /// Both in words.
+    #[serde(skip)]
+    told_rows: Option<String>,
     operation: Option<String>,
     /// The operation that took longest, where they were traced.
     longest: Option<Longest>,
@@ -279,8 +282,8 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
         headline: headline(answer, found),
         failures: matrix.failures.clone(),
         hidden: matrix.hidden.clone(),
-        gone_on: matrix
-            .gone_on
+        caught_earlier: matrix
+            .caught_earlier
             .iter()
             .map(|(told, _)| told.clone())
             .collect(),
@@ -291,6 +294,7 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
         batch: matrix.notes.batch.clone().filter(|_| base.failed > 0),
         rows: found.rows.as_ref().map(|r| r.rows.clone()),
         dataset_rows: found.dataset_rows(),
+        told_rows: found.told_rows(),
         operation: matrix.notes.operation.clone(),
         longest: matrix.notes.longest.clone(),
         kernel: found.kernel.clone(),
@@ -339,8 +343,8 @@ pub(super) fn text(answer: &RunAnswer) -> String {
         let what = if known { "which was" } else { "which hides" };
         let _ = writeln!(text, "  {what}: {}{place}", hidden.message);
     }
-    for caught in &answer.gone_on {
-        let _ = writeln!(text, "  it had gone on after: {caught}");
+    for caught in &answer.caught_earlier {
+        let _ = writeln!(text, "  it had caught earlier: {caught}");
     }
     let _ = writeln!(text, "  command: {}", report::shell_line(&answer.command));
     let seconds = std::time::Duration::from_secs_f64(answer.seconds.max(0.0));
@@ -400,20 +404,8 @@ fn place(text: &mut String, answer: &RunAnswer) {
             batch.batch, batch.loader
         );
     }
-    if let Some(rows) = &answer.rows {
-        let list: Vec<String> = rows.iter().take(16).map(u64::to_string).collect();
-        let word = if rows.len() == 1 { "row" } else { "rows" };
-        let of: Vec<String> = answer
-            .dataset_rows
-            .iter()
-            .take(16)
-            .map(u64::to_string)
-            .collect();
-        let of = match of.is_empty() {
-            true => String::new(),
-            false => format!(" (of the whole dataset {word} {})", of.join(", ")),
-        };
-        let _ = writeln!(text, "  fails with {word} {} alone{of}", list.join(", "));
+    if let Some(rows) = &answer.told_rows {
+        let _ = writeln!(text, "  fails alone with {rows}");
     }
     if let Some(operation) = &answer.operation {
         let _ = writeln!(text, "  last operation: {operation}");
