@@ -76,9 +76,10 @@ impl Conv {
         let [out, input, _, kernel] = self.weight.size()[..] else {
             anyhow::bail!("a convolution of the shape {:?}", self.weight.size());
         };
-        // With AVX2 alone, oneDNN's way back of a convolution of one pixel never ended, or wrote where it must not, with four
-        // channels. Its blocks are of eight.
-        if kernel == 1 && (input % 8 != 0 || out % 8 != 0) {
+        // oneDNN's way back of a convolution of one pixel writes where it must not, or never ends: with AVX2 alone, whose
+        // blocks are of eight, with four channels; with AVX-512, whose blocks are of sixteen, with a stride and fewer inputs.
+        let (strided, blocks) = (self.stride > 1, input % 8 == 0 && out % 8 == 0);
+        if kernel == 1 && (!blocks || strided && input < 16) {
             return self.as_product(x, [out, input]);
         }
         let padding = (kernel - 1) / 2;
