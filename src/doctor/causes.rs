@@ -71,6 +71,8 @@ pub enum Cause {
     HalfOverflow,
     /// Native code of an operation or a module.
     NativeCode,
+    /// A kernel of oneDNN's.
+    OnednnKernel,
     /// A process of a loader.
     LoaderWorker,
     /// A fork of a process that has threads.
@@ -174,12 +176,13 @@ const ENDS_BY_CHANCE: f64 = 0.01;
 /// The same of a change that hardly touches the program, unless it is what the failure is about.
 const NARROW_ENDS_BY_CHANCE: f64 = 0.001;
 
-/// The same of another date: nothing that has nothing to do with it ever ends by it.
-const CLOCK_ENDS_BY_CHANCE: f64 = 1e-5;
+/// The same of another date, and of files left out: nothing that has nothing to do with them ever ends by that.
+const APART_ENDS_BY_CHANCE: f64 = 1e-5;
 
 /// How often a change ends a failure with which it has nothing to do, in 0 to 1.
 fn ends_by_chance(change: C) -> f64 {
-    const NARROW: [C; 6] = [
+    const NARROW: [C; 7] = [
+        C::CleanEnvironment,
         C::ImportEffects,
         C::LibraryPath,
         C::Locale,
@@ -187,8 +190,8 @@ fn ends_by_chance(change: C) -> f64 {
         C::HashSeed,
         C::Stack,
     ];
-    if change == C::Clock {
-        CLOCK_ENDS_BY_CHANCE
+    if matches!(change, C::Clock | C::NoLeftovers) {
+        APART_ENDS_BY_CHANCE
     } else if NARROW.contains(&change) {
         NARROW_ENDS_BY_CHANCE
     } else {
@@ -249,10 +252,12 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(C::Fp32, 0.4), (C::Cpu, 0.15)],
         "Print dtype and device before the line that is named; .to(other) makes them alike.")),
     (Cause::CheckpointMismatch, profile(4.0, "the weights are not those of this model",
-        &[(S::Flaky, 0.02), (S::OwnRaise, 0.04), (S::StateDictText, 0.95), (S::ShapeText, 0.4), (S::Exception, 0.97), (S::NoBatch, 0.9)], &[],
+        &[(S::Flaky, 0.02), (S::OwnRaise, 0.04), (S::StateDictText, 0.95), (S::ShapeText, 0.4), (S::Exception, 0.97), (S::NoBatch, 0.9)],
+        &[(C::NoLeftovers, 0.4)],
         "Build the model with the options that it was saved with, or load the checkpoint that belongs to it.")),
     (Cause::BrokenFile, profile(3.0, "a file is broken, or of another kind than it should be",
-        &[(S::Various, 0.1), (S::OwnRaise, 0.05), (S::BrokenFileText, 0.85), (S::BusError, 0.25), (S::Exception, 0.9), (S::NoBatch, 0.7)], &[],
+        &[(S::Various, 0.1), (S::OwnRaise, 0.05), (S::BrokenFileText, 0.85), (S::BusError, 0.25), (S::Exception, 0.9), (S::NoBatch, 0.7)],
+        &[(C::NoLeftovers, 0.3)],
         "Fetch or write that file anew: what was interrupted, or two processes that write it at once, may have left half of it, and who maps the missing half gets SIGBUS.")),
     (Cause::AddressInUse, profile(2.0, "a port is in use: by another program, or by an earlier run that is still there",
         &[(S::AddressText, 0.97), (S::GroupFrames, 0.4), (S::Exception, 0.9), (S::NoBatch, 0.95)], &[],
@@ -281,11 +286,13 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::UntrustedText, 0.97), (S::BrokenFileText, 0.7), (S::Exception, 0.97), (S::NoBatch, 0.9)], &[],
         "Save state_dict() alone, allow the class that is named (torch.serialization.add_safe_globals), or, of a file of your own, weights_only=False.")),
     (Cause::Locked, profile(2.0, "another process holds a lock: of a database, a file or a cache",
-        &[(S::LockedText, 0.95), (S::Exception, 0.9), (S::NoBatch, 0.8)], &[],
+        &[(S::LockedText, 0.95), (S::Exception, 0.9), (S::NoBatch, 0.8)],
+        &[(C::NoLeftovers, 0.4)],
         "Find who has it open (fuser, lsof), end what an earlier run has left, and keep SQLite off network file systems.")),
-    (Cause::LeftBehind, profile(2.0, "something of an earlier run is in the way",
-        &[(S::ExistsText, 0.95), (S::Exception, 0.95), (S::Flaky, 0.5), (S::NoBatch, 0.8)], &[],
-        "Delete it, give each run a directory of its own, or os.makedirs(path, exist_ok=True).")),
+    (Cause::LeftBehind, profile(2.0, "something of an earlier run is in the way, such as an old or half-written cache or checkpoint",
+        &[(S::ExistsText, 0.5), (S::ReadsLeftovers, 0.9), (S::IndexText, 0.1), (S::ShapeText, 0.15), (S::OwnRaise, 0.2), (S::Exception, 0.9), (S::NoBatch, 0.5)],
+        &[(C::NoLeftovers, 0.95)],
+        "Delete it, make it anew, give each run a directory of its own, or os.makedirs(path, exist_ok=True).")),
     (Cause::UnsetVariable, profile(2.0, "a variable of the environment is not set",
         &[(S::UnsetText, 0.95), (S::Exception, 0.97), (S::NoBatch, 0.9)], &[],
         "Set the variable that is named; for several processes torchrun sets RANK, WORLD_SIZE and MASTER_ADDR.")),
@@ -320,6 +327,10 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::NativeCrash, 0.9), (S::BusError, 0.04), (S::Backward, 0.4), (S::Exception, 0.05)],
         &[(C::OneThread, 0.08), (C::Synthetic, 0.1), (C::HalfBatch, 0.05), (C::Cpu, 0.1)],
         "Look at what the line that is named calls: rebuild or update the extension, or try another version of the library.")),
+    (Cause::OnednnKernel, profile(1.2, "a kernel of oneDNN, by which PyTorch computes on the CPU",
+        &[(S::NativeCrash, 0.85), (S::Backward, 0.5), (S::OperationOfCudnn, 0.8), (S::Hang, 0.1), (S::Exception, 0.05)],
+        &[(C::OnednnOff, 0.95), (C::OneThread, 0.1), (C::HalfBatch, 0.1), (C::OneRow, 0.15), (C::Cpu, 0.01)],
+        "Update PyTorch and report the operation with its shapes. Until then: ONEDNN_MAX_CPU_ISA=AVX2, torch.backends.mkldnn.set_flags(False) around that operation, or another number of channels.")),
     (Cause::LoaderWorker, profile(7.0, "the processes of a loader",
         &[(S::Various, 0.12), (S::OwnRaise, 0.05), (S::OutOfMemory, 0.003), (S::SharedMemory, 0.003), (S::Descriptors, 0.003), (S::PickleText, 0.003), (S::LabelText, 0.12), (S::IndexText, 0.12), (S::LossFrames, 0.1), (S::BrokenFileText, 0.03), (S::ShapeText, 0.03), (S::ValueText, 0.01), (S::NoFile, 0.003), (S::LoaderWorkers, 0.99), (S::LoaderWorkerDied, 0.6), (S::Hang, 0.4), (S::Flaky, 0.2)],
         &[(C::Workers0, 0.95), (C::Spawn, 0.3), (C::Synthetic, 0.2), (C::HalfBatch, 0.1), (C::OneRow, 0.15)],
@@ -384,7 +395,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         "Look for dates, times of day and seeds that are made of the time.")),
     (Cause::HashOrder, profile(1.0, "the order of sets: Python's hash seed differs from run to run",
         &[(S::Flaky, 0.85)],
-        &[(C::HashSeed, 0.5)],
+        &[(C::HashSeed, 0.5), (C::Workers0, 0.15)],
         "Sort what comes out of sets; PYTHONHASHSEED=0 makes runs repeat.")),
     (Cause::ImportSideEffect, profile(3.0, "an import changes what is not its own",
         &[(S::ImportEffect, 0.95), (S::TypeText, 0.2), (S::Exception, 0.6)],

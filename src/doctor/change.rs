@@ -24,6 +24,8 @@ pub enum Change {
     Tf32Off,
     /// Convolutions without cuDNN.
     CudnnOff,
+    /// On the CPU without oneDNN, and of oneDNN, where it is used all the same, the plainest kernels.
+    OnednnOff,
     /// 32-bit floats where the program uses 16 bits.
     Fp32,
     /// bfloat16 where the program uses float16.
@@ -72,6 +74,8 @@ pub enum Change {
     CleanEnvironment,
     /// A stack of 512 MiB.
     Stack,
+    /// In a copy of the working directory without what earlier runs seem to have left in it.
+    NoLeftovers,
 }
 
 impl Change {
@@ -101,6 +105,7 @@ impl Change {
                 host.gpu
             }
             Change::CudnnOff => host.gpu && torch && notes.python,
+            Change::OnednnOff => torch,
             Change::OperationOnCpu => host.gpu && torch && notes.operation.is_some(),
             Change::Sanitizer | Change::Initcheck => host.gpu && host.sanitizer,
             Change::Deterministic => torch && notes.python && (host.gpu || notes.batch.is_some()),
@@ -123,6 +128,7 @@ impl Change {
             Change::Locale => host.locale_differs(),
             Change::CleanEnvironment => !host.uncommon().is_empty(),
             Change::Stack => !host.gpu,
+            Change::NoLeftovers => !notes.leftovers.is_empty(),
         }
     }
 }
@@ -151,6 +157,8 @@ const ROWS: &[(Change, Row)] = &[
         1.5, false, &[("NVIDIA_TF32_OVERRIDE", Some("0"))]),
     row(Change::CudnnOff, "cuDNN off", "torch.backends.cudnn.enabled = False",
         1.5, false, &[]),
+    row(Change::OnednnOff, "oneDNN off", "torch.backends.mkldnn.set_flags(False) and ONEDNN_MAX_CPU_ISA=SSE41",
+        2.0, false, &[("ONEDNN_MAX_CPU_ISA", Some("SSE41"))]),
     row(Change::Fp32, "32-bit floats", "32-bit floats: no autocast, no .half()",
         1.5, true, &[]),
     row(Change::Bf16, "bfloat16 for float16", "bfloat16 instead of float16",
@@ -196,6 +204,8 @@ const ROWS: &[(Change, Row)] = &[
     row(Change::CleanEnvironment, "a clean environment", "env -i with the variables that the program needs",
         1.0, false, &[]),
     row(Change::Stack, "a stack of 512 MiB", "ulimit -s 524288",
+        1.0, false, &[]),
+    row(Change::NoLeftovers, "no files of earlier runs", "delete what earlier runs have left",
         1.0, false, &[]),
 ];
 
@@ -311,6 +321,8 @@ pub enum Setting {
     Option(String, String),
     /// An option of the command left out.
     WithoutOption(String),
+    /// A file or folder of the working directory left out, in a copy of it.
+    WithoutFile(String),
     /// A key of a task's configuration with another value, by `--set`.
     Key(String, String),
     /// Nothing is changed, but each operation is noted, and what [`Setting::Watch`] does.
@@ -327,7 +339,7 @@ impl Setting {
             Setting::Variable(name, value) | Setting::Key(name, value) => format!("{name}={value}"),
             Setting::WithoutVariable(name) => format!("no {name}"),
             Setting::Option(name, value) => format!("--{name} {value}"),
-            Setting::WithoutOption(name) => format!("no {name}"),
+            Setting::WithoutOption(name) | Setting::WithoutFile(name) => format!("no {name}"),
             Setting::Trace => TRACE.to_owned(),
             Setting::Watch => WATCH.to_owned(),
         }
@@ -338,7 +350,7 @@ impl Setting {
         match self {
             Setting::Change(change) => change.row().what.to_owned(),
             Setting::WithoutVariable(name) => format!("without the variable {name}"),
-            Setting::WithoutOption(name) => format!("without {name}"),
+            Setting::WithoutOption(name) | Setting::WithoutFile(name) => format!("without {name}"),
             Setting::Variable(..) | Setting::Option(..) | Setting::Key(..) => self.name(),
             Setting::Trace => "operations traced".to_owned(),
             Setting::Watch => "exceptions watched".to_owned(),
@@ -354,7 +366,8 @@ impl Setting {
             | Setting::WithoutVariable(_)
             | Setting::Option(..)
             | Setting::Key(..)
-            | Setting::WithoutOption(_) => false,
+            | Setting::WithoutOption(_)
+            | Setting::WithoutFile(_) => false,
         }
     }
 
@@ -364,6 +377,7 @@ impl Setting {
             Setting::Change(change) => change.row().setting.to_owned(),
             Setting::WithoutVariable(name) => format!("unset {name}"),
             Setting::WithoutOption(name) => format!("leave out {name}"),
+            Setting::WithoutFile(name) => format!("delete {name}"),
             Setting::Variable(..)
             | Setting::Option(..)
             | Setting::Key(..)
@@ -382,7 +396,8 @@ impl Setting {
             | Setting::WithoutVariable(_)
             | Setting::Option(..)
             | Setting::Key(..)
-            | Setting::WithoutOption(_) => 1.0,
+            | Setting::WithoutOption(_)
+            | Setting::WithoutFile(_) => 1.0,
         }
     }
 }
@@ -457,6 +472,8 @@ pub fn invocation(
             }
             Setting::Option(name, value) => words = with_option(words, name, Some(value)),
             Setting::WithoutOption(name) => words = with_option(words, name, None),
+            // Where it runs is another folder, which the caller makes.
+            Setting::WithoutFile(_) => {}
             Setting::Key(name, value) => {
                 words.extend(["--set".to_owned(), format!("{name}={value}")]);
             }
@@ -476,6 +493,7 @@ pub fn invocation(
         words,
         environment,
         only,
+        folder: None,
     }
 }
 
@@ -511,7 +529,8 @@ mod tests {
         let module = include_str!("startup.py");
         for change in Change::ALL {
             let by_module = module.contains(&format!("\"{change}\""));
-            let of_words = [Change::CleanEnvironment, Change::Stack].contains(change);
+            let of_words =
+                [Change::CleanEnvironment, Change::Stack, Change::NoLeftovers].contains(change);
             let otherwise = change.sanitizer().is_some() || of_words;
             assert!(
                 by_module || !change.row().environment.is_empty() || otherwise,

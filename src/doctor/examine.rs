@@ -1,19 +1,21 @@
 //! Carries out the differential matrix: runs the command, reads what it left, and asks what is next.
 
+mod locate;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::bisect::{Culprits, culprits, halved};
 use crate::caught;
 use crate::change::{Change, Host, Rows, Setting, invocation, told};
 use crate::inside::{VARIABLES, operation_name};
+use crate::leftovers;
 use crate::lifetimes::{Bounds, Lifetimes};
 use crate::machine::{Cards, Heat};
 use crate::matrix::{Matrix, Series, Step, Verdict};
 use crate::notes::{self, Notes};
-use crate::options::{most_suspect_first, options};
+use crate::options::options;
 use crate::rank::Evidence;
 use crate::run::{RunReport, Stop, fresh_dir, run};
 use crate::signature::{RunEnd, Signature, sanitizer_kernel};
@@ -21,9 +23,6 @@ use crate::signs::{HostFacts, Sign, signs};
 
 /// How much of the budget the command as it is may take, as a divisor.
 const BASE_SHARE: u32 = 2;
-
-/// Most variables or options that are left out one by one.
-const MOST_PARTS: usize = 40;
 
 /// What is examined, and how.
 pub struct Request {
@@ -74,6 +73,8 @@ pub struct Examined {
     pub options: Vec<String>,
     /// Variables without which it does not fail.
     pub variables: Vec<String>,
+    /// Files that earlier runs have left without which it does not fail, or their folder, from the working directory.
+    pub leftovers: Vec<String>,
     /// The kernel that compute-sanitizer has named.
     pub kernel: Option<String>,
     /// How hot the hottest card was after the first failing run.
@@ -158,6 +159,9 @@ struct Examiner<'a> {
     rows: Option<Rows>,
     options: Vec<String>,
     variables: Vec<String>,
+    leftovers: Vec<String>,
+    /// Changes of many things at once of which it was looked for what in them matters.
+    located: BTreeSet<Change>,
     kernel: Option<String>,
     /// The end as it would have been had the program not caught what it did.
     hidden: Option<RunEnd>,
@@ -212,6 +216,8 @@ pub fn examine(
         rows: None,
         options: Vec::new(),
         variables: Vec::new(),
+        leftovers: Vec::new(),
+        located: BTreeSet::new(),
         kernel: None,
         hidden: None,
         masked: false,
@@ -229,6 +235,7 @@ pub fn examine(
         rows: examiner.rows,
         options: examiner.options,
         variables: examiner.variables,
+        leftovers: examiner.leftovers,
         kernel: examiner.kernel,
         heat: examiner.heats.into_iter().flatten().next(),
         output: examiner
@@ -250,7 +257,6 @@ impl Examiner<'_> {
             return Ok(());
         }
         self.locate_rows()?;
-        self.locate_variables()?;
         self.locate_options()?;
         self.play()?;
         if let Some(pair) = self.matrix.best_pair() {
@@ -274,6 +280,7 @@ impl Examiner<'_> {
                 Step::Under(settings) => self.run_under(&settings)?,
             }
             self.matrix.weigh();
+            self.locate_cleared()?;
         }
         Ok(())
     }
@@ -309,10 +316,21 @@ impl Examiner<'_> {
             let value = format!("{}:{}", rows.loader, list.join(","));
             invocation.environment.insert(listed, Some(value));
         }
+        let without = leftovers::left_out(&all, &self.matrix.notes.leftovers);
+        if !without.is_empty() {
+            let (here, copy) = (std::env::current_dir()?, dir.join("folder"));
+            leftovers::copy_without(&here, &copy, &without)?;
+            invocation.words = leftovers::moved(&invocation.words, &here, &copy);
+            invocation.folder = Some(copy);
+        }
         let as_it_is = settings.is_empty() && rows.is_none();
         let notes = &self.matrix.notes;
         let limits = (self.lifetimes).limits(settings, as_it_is, notes, self.bounds());
         let report = run(&invocation, &limits, &dir, self.stopped)?;
+        if let Some(copy) = &invocation.folder {
+            // Many copies of a large folder would fill the disk.
+            let _ = std::fs::remove_dir_all(copy);
+        }
         let failure = match report.stop {
             Some(Stop::Survived | Stop::Budget) => None,
             Some(Stop::Idle) | None => Signature::of(&report.end),
@@ -498,85 +516,5 @@ impl Examiner<'_> {
         self.failing.push(seen.report.clone());
         self.matrix.notes.batch.clone_from(&seen.notes.batch);
         self.see();
-    }
-
-    /// Runs settings until it is known whether they end the failure; says whether they do.
-    fn ends(&mut self, settings: &BTreeSet<Setting>) -> Result<bool, Halt> {
-        loop {
-            if let Some(verdict) = self.matrix.settled(settings) {
-                return Ok(verdict == Verdict::Cleared);
-            }
-            self.run_under(settings)?;
-            self.matrix.weigh();
-        }
-    }
-
-    /// Whether it fails with these rows alone, in as many runs as would show that it does not.
-    fn fails_with(&mut self, rows: &Rows) -> Result<bool, Halt> {
-        let workers = Setting::Change(Change::Workers0);
-        let own =
-            self.matrix.notes.loader_workers() > 0 && !self.matrix.workarounds().contains(&workers);
-        let settings: BTreeSet<Setting> = own.then_some(workers).into_iter().collect();
-        for repeat in 0..self.matrix.needed().unwrap_or(0) {
-            let seen = self.once(&settings, Some(rows), repeat)?;
-            let it = |f: Signature| self.matrix.is_it(&f) || own && self.matrix.is_there(&f);
-            if seen.failure.is_some_and(it) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The smallest part of the last batch that makes the program fail alone.
-    fn locate_rows(&mut self) -> Result<(), Halt> {
-        let always_there = notes::always_there(&self.failed_at);
-        let Some((loader, all, suspects)) = self.matrix.suspected_rows(&always_there) else {
-            return Ok(());
-        };
-        let mut fails = |rows: &[u64]| {
-            let rows = rows.to_vec();
-            self.fails_with(&Rows { loader, rows })
-        };
-        if let Culprits::These(rows) = culprits(suspects, &all, &mut fails)? {
-            self.matrix.evidence.row = rows.len() == 1;
-            self.rows = Some(Rows { loader, rows });
-        }
-        Ok(())
-    }
-
-    /// The variables without which it does not fail, where a clean environment ends it.
-    fn locate_variables(&mut self) -> Result<(), Halt> {
-        let clean = Setting::Change(Change::CleanEnvironment);
-        if !self.matrix.workarounds().contains(&clean) {
-            return Ok(());
-        }
-        let without = |names: &[String]| {
-            names
-                .iter()
-                .cloned()
-                .map(Setting::WithoutVariable)
-                .collect()
-        };
-        let names = self.request.host.uncommon();
-        self.variables = halved(names, &mut |names| self.ends(&without(names)))?;
-        self.matrix.evidence.variable = !self.variables.is_empty();
-        Ok(())
-    }
-
-    /// The options without which it does not fail, where nothing else explains it.
-    fn locate_options(&mut self) -> Result<(), Halt> {
-        let said = self.matrix.root().map_or("", |f| f.message.as_str());
-        let names = most_suspect_first(&self.request.words, said);
-        let explained = !self.matrix.workarounds().is_empty();
-        if !self.request.options || names.len() > MOST_PARTS || explained {
-            return Ok(());
-        }
-        for name in names {
-            if self.ends(&BTreeSet::from([Setting::WithoutOption(name.clone())]))? {
-                self.options.push(name);
-            }
-        }
-        self.matrix.evidence.options = !self.options.is_empty();
-        Ok(())
     }
 }

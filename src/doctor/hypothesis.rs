@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::causes::Cause;
-use crate::change::{Setting, told};
+use crate::change::{Change, Setting, told};
 use crate::examine::Examined;
 use crate::matrix::Verdict;
 use crate::notes::Notes;
@@ -111,6 +111,7 @@ fn explains(cause: Cause, setting: &Setting) -> bool {
     match setting {
         Setting::Change(change) => cause.ends(*change) >= 0.3,
         Setting::WithoutVariable(_) => cause == Cause::Environment,
+        Setting::WithoutFile(_) => cause.ends(Change::NoLeftovers) >= 0.3,
         Setting::WithoutOption(_) | Setting::Option(..) | Setting::Key(..) => {
             cause == Cause::Options
         }
@@ -148,6 +149,10 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
         Sign::DanglingLink => {
             let link = examined.matrix.host.dangling_link.as_ref();
             link.map(|link| link.display().to_string())
+        }
+        Sign::ReadsLeftovers => {
+            let files = notes.leftovers.iter().take(MOST).map(|left| &*left.file);
+            Some(files.collect::<Vec<&str>>().join(", "))
         }
         Sign::Hot => examined.heat.map(|heat| heat.to_string()),
         Sign::LongKernel => notes.longest.as_ref().map(ToString::to_string),
@@ -206,17 +211,23 @@ fn what(examined: &Examined, cause: Cause) -> String {
     if let Some(rows) = examined.told_rows().filter(|_| data) {
         text = format!("{text}: {rows}");
     }
+    let of_files = cause.ends(Change::NoLeftovers) >= 0.3;
     for (of, named) in [
-        (Cause::Options, examined.options.join(" together with ")),
-        (Cause::Environment, examined.variables.join(", ")),
+        (
+            cause == Cause::Options,
+            examined.options.join(" together with "),
+        ),
+        (cause == Cause::Environment, examined.variables.join(", ")),
+        (of_files, examined.leftovers.join(", ")),
     ] {
-        if cause == of && !named.is_empty() {
+        if of && !named.is_empty() {
             text = format!("{text}: {named}");
         }
     }
     let of_operation = matches!(
         cause,
         Cause::NativeCode
+            | Cause::OnednnKernel
             | Cause::Tf32Kernel
             | Cause::CudnnKernel
             | Cause::GpuKernel

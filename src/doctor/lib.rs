@@ -10,6 +10,7 @@ pub mod examine;
 pub mod hypothesis;
 pub mod inside;
 pub mod ladder;
+pub mod leftovers;
 pub mod lifetimes;
 pub mod links;
 pub mod machine;

@@ -18,6 +18,12 @@ const NOT_ITS_OWN: [&str; 5] = [
     "__pycache__",
 ];
 
+/// Whether a folder is one of tools.
+pub fn is_of_tools(folder: &Path) -> bool {
+    let name = folder.file_name().map(|name| name.to_string_lossy());
+    name.is_some_and(|name| NOT_ITS_OWN.contains(&&*name)) || folder.join("pyvenv.cfg").exists()
+}
+
 /// The first link, by name, in a folder and those below it whose target is not there, as seen from that folder. Folders that cannot be read are left out.
 pub fn dangling_link(folder: &Path) -> Option<PathBuf> {
     let mut left = ENTRIES;
@@ -44,9 +50,8 @@ fn look(folder: &Path, depth: usize, left: &mut usize) -> Option<PathBuf> {
         return Some(link.clone());
     }
     let own = |path: &&PathBuf| {
-        let tool = name(path).is_some_and(|name| NOT_ITS_OWN.contains(&name.as_str()));
         // What a link leads to may lead back.
-        !tool && !path.is_symlink() && path.is_dir() && !path.join("pyvenv.cfg").exists()
+        !path.is_symlink() && path.is_dir() && !is_of_tools(path)
     };
     let mut folders = entries.iter().filter(own);
     (depth > 0)

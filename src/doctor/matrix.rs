@@ -252,6 +252,7 @@ impl Matrix {
                     | Setting::Option(..)
                     | Setting::Key(..)
                     | Setting::WithoutOption(_)
+                    | Setting::WithoutFile(_)
                     | Setting::Trace
                     | Setting::Watch => None,
                 };
@@ -273,18 +274,29 @@ impl Matrix {
         })
     }
 
+    /// The change for whose causes these runs speak: the only one, or, of files left out without which it does not fail,
+    /// that without all of them.
+    fn weighed_as(&self, settings: &BTreeSet<Setting>, series: &Series) -> Option<Change> {
+        let file = |setting: &Setting| matches!(setting, Setting::WithoutFile(_));
+        let mut all = settings.iter();
+        match (all.next(), all.next()) {
+            (Some(Setting::Change(change)), None) => Some(*change),
+            _ => (settings.iter().all(file) && self.goes_round(settings, series))
+                .then_some(Change::NoLeftovers),
+        }
+    }
+
     /// What has come out of the changes so far, as evidence.
     pub fn weigh(&mut self) {
         let mut changed = BTreeMap::new();
         for (settings, series) in &self.series {
-            let mut only = settings.iter();
-            let (Some(Setting::Change(change)), None) = (only.next(), only.next()) else {
+            let Some(change) = self.weighed_as(settings, series) else {
                 continue;
             };
             // What is not used cannot be the cause: as if the change had made no difference.
             let used = self.verdict(settings, series) != Verdict::NotApplied;
             // A program may fork by itself, which no start-up module can make a spawn of.
-            if !used && *change == Change::Spawn {
+            if !used && change == Change::Spawn {
                 continue;
             }
             let runs = if used {
@@ -293,7 +305,7 @@ impl Matrix {
                 Rate { failed: 1, all: 1 }
             };
             if runs.all > 0 {
-                changed.insert(*change, runs);
+                changed.insert(change, runs);
             }
         }
         self.evidence.changed = changed;
@@ -456,19 +468,25 @@ impl Matrix {
     }
 
     /// What an import, a thread of another module or a loader's processes do is tried however sure the words of the error
-    /// seem: it may be what they come from. So is an environment without variables that change what Python does, the date,
+    /// seem: it may be what they come from. So are files of earlier runs, an environment without variables that change what Python does, the date,
     /// where the program reads it, and the seed, where the words are of data that a draw may have chosen.
     fn unusual(&self) -> Option<Change> {
         let mut noted = vec![
             Change::ImportEffects,
             Change::OtherThreads,
             Change::Workers0,
+            Change::NoLeftovers,
         ];
         if self.notes.reads_clock {
             noted.push(Change::Clock);
         }
         if self.host.has_shaping_variable() {
             noted.push(Change::CleanEnvironment);
+        }
+        // The order of a set is another one in each process that is not forked.
+        let spawned = self.notes.loaders.iter().any(|loader| !loader.forks);
+        if spawned && self.base.runs.clean() > 0 {
+            noted.push(Change::HashSeed);
         }
         let first = self.evidence.ranking().first().map(|ranked| ranked.cause);
         if first.is_some_and(|cause| MAY_BE_DRAWN.contains(&cause)) {
@@ -521,6 +539,7 @@ impl Matrix {
                     | Setting::Option(..)
                     | Setting::Key(..)
                     | Setting::WithoutOption(_)
+                    | Setting::WithoutFile(_)
                     | Setting::Trace
                     | Setting::Watch => 0.5,
                 };
@@ -541,6 +560,8 @@ impl Matrix {
             .filter(|(settings, series)| settings.len() == 1 && self.goes_round(settings, series))
             .filter_map(|(settings, _)| settings.first().cloned())
             .collect();
+        // Of changes of many things at once, and one of them, the one says more.
+        found.sort_by_key(|setting| matches!(setting, Setting::Change(_)));
         found.sort_by(|a, b| a.slowdown().total_cmp(&b.slowdown()));
         found
     }

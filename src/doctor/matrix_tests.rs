@@ -57,6 +57,7 @@ fn loader() -> Matrix {
     let workers = Loader {
         number: 0,
         workers: 2,
+        forks: true,
         batch_size: Some(8),
         rows: None,
     };
@@ -78,6 +79,54 @@ fn a_failure_that_comes_each_time_needs_few_runs() {
         "loader_worker"
     );
     assert_eq!(matrix.workarounds(), [Setting::Change(Change::Workers0)]);
+}
+
+#[test]
+fn files_of_earlier_runs_are_left_out_however_sure_the_words_seem() {
+    let mut matrix = Matrix::default();
+    matrix.notes.python = true;
+    matrix.notes.leftovers = [crate::leftovers::Leftover {
+        root: "cache".into(),
+        file: "cache/rows.npy".into(),
+    }]
+    .into();
+    matrix.evidence.signs = [
+        Sign::IndexText,
+        Sign::EmbeddingFrames,
+        Sign::Exception,
+        Sign::ReadsLeftovers,
+    ]
+    .into();
+    let cause = |matrix: &Matrix| matrix.evidence.ranking()[0].cause;
+    assert_eq!(cause(&matrix), Cause::IndexOutOfRange);
+    play(&mut matrix, &[Change::NoLeftovers], |_| true);
+    assert_eq!(cause(&matrix), Cause::LeftBehind);
+    // Of what cannot be done without, the parts tell as much.
+    matrix.series.clear();
+    let part = BTreeSet::from([Setting::WithoutFile("cache".into())]);
+    let clean = Series {
+        runs: Rate { failed: 0, all: 4 },
+        ..Series::default()
+    };
+    matrix.series.push((part.clone(), clean));
+    matrix.weigh();
+    assert_eq!(cause(&matrix), Cause::LeftBehind);
+    assert_eq!(matrix.workarounds(), part.into_iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn the_order_of_sets_is_tried_where_processes_draw_their_own() {
+    let hash = Step::Under(BTreeSet::from([Setting::Change(Change::HashSeed)]));
+    let rare = |forks: bool| {
+        let mut matrix = loader();
+        let loaders = std::mem::take(&mut matrix.notes.loaders);
+        matrix.notes.loaders = loaders.into_iter().map(|l| Loader { forks, ..l }).collect();
+        let cured = [Change::Workers0, Change::HashSeed];
+        let steps = play(&mut matrix, &cured, |n| n % 2 == 0);
+        (steps.contains(&hash), matrix.evidence.ranking()[0].cause)
+    };
+    assert_eq!(rare(false), (true, Cause::HashOrder));
+    assert_eq!(rare(true), (false, Cause::LoaderWorker));
 }
 
 #[test]

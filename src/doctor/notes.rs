@@ -9,6 +9,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use crate::leftovers::Leftover;
+
 /// The start-up module, which Python imports by this name.
 const MODULE: (&str, &str) = ("sitecustomize.py", include_str!("startup.py"));
 
@@ -43,6 +45,8 @@ pub struct Loader {
     pub number: u64,
     /// Its processes.
     pub workers: u64,
+    /// These are forked: they have the same hash seed as the program.
+    pub forks: bool,
     /// Rows of a batch; `None`: batches come from a sampler.
     pub batch_size: Option<u64>,
     /// Rows in all; `None`: it does not say.
@@ -151,6 +155,8 @@ pub struct Notes {
     pub operation: Option<String>,
     /// The one that took longest, where they were traced.
     pub longest: Option<Longest>,
+    /// Files that it reads and that earlier runs may have left.
+    pub leftovers: BTreeSet<Leftover>,
     /// An optimiser has made a step.
     pub stepped: bool,
     /// The last batch.
@@ -246,6 +252,7 @@ impl Notes {
                 self.loaders.insert(Loader {
                     number: number("number").unwrap_or_default(),
                     workers: number("workers").unwrap_or_default(),
+                    forks: note["forks"].as_bool().unwrap_or(true),
                     batch_size: number("batch_size"),
                     rows: number("rows"),
                 });
@@ -278,6 +285,7 @@ impl Notes {
             "gradient_not_finite" if self.gradient_not_finite.is_none() => {
                 self.gradient_not_finite = serde_json::from_value(note.clone()).ok();
             }
+            "leftover" => self.leftovers.extend(Leftover::deserialize(note)),
             "raised" => self.raised.extend(serde_json::from_value(note.clone())),
             "learning_rate" => self.learning_rate = Some((text("optimizer"), text("value"))),
             _ => {}

@@ -48,6 +48,7 @@ impl Recorded {
         let loader = Loader {
             number: 0,
             workers: 1,
+            forks: true,
             batch_size: Some(16),
             rows: Some(128),
         };

@@ -41,6 +41,8 @@ pub struct Invocation {
     pub environment: BTreeMap<String, Option<String>>,
     /// Nothing of this process's environment is inherited but these.
     pub only: Option<BTreeSet<String>>,
+    /// The working directory, where it is another one than this process's.
+    pub folder: Option<PathBuf>,
 }
 
 /// When a run is ended, and how that counts.
@@ -180,6 +182,9 @@ fn command(invocation: &Invocation) -> io::Result<Command> {
         .ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command.args(arguments);
+    if let Some(folder) = &invocation.folder {
+        command.current_dir(folder);
+    }
     if let Some(only) = &invocation.only {
         command.env_clear();
         command.envs(

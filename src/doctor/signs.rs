@@ -187,6 +187,8 @@ pub enum Sign {
     LibraryPathSet,
     /// The recursion is too deep.
     Recursion,
+    /// It reads files that an earlier run may have left.
+    ReadsLeftovers,
 }
 
 impl Sign {
@@ -277,6 +279,7 @@ impl Sign {
             Sign::OpenMpText => "OpenMP complains",
             Sign::LibraryPathSet => "LD_LIBRARY_PATH or LD_PRELOAD is set",
             Sign::Recursion => "the recursion is too deep",
+            Sign::ReadsLeftovers => "it reads files that earlier runs may have left",
         }
     }
 
@@ -285,7 +288,7 @@ impl Sign {
         match self {
             Sign::Exception => 0.5,
             Sign::LoaderWorkers | Sign::LocaleSet | Sign::NoBatch => 0.3,
-            Sign::Wanders => 0.3,
+            Sign::Wanders | Sign::ReadsLeftovers => 0.3,
             Sign::OwnExit | Sign::OwnRaise => 0.15,
             Sign::Flaky | Sign::NativeCrash | Sign::LibraryPathSet | Sign::OtherThreads => 0.12,
             Sign::Backward | Sign::Half | Sign::ForkWithThreads | Sign::ImportEffect => 0.08,
@@ -499,6 +502,7 @@ fn see_notes(notes: &Notes, named: bool, see: &mut impl FnMut(Sign, bool)) {
     see(Sign::LoaderWorkers, notes.loader_workers() > 0);
     see(Sign::ForkWithThreads, notes.forked_with_threads.is_some());
     see(Sign::HidesStdlib, !notes.hides_stdlib.is_empty());
+    see(Sign::ReadsLeftovers, !notes.leftovers.is_empty());
     see(Sign::NoBatch, notes.batch.is_none() && !notes.stepped);
     see(Sign::Half, !notes.half.is_empty());
     see(Sign::OtherThreads, !notes.threads.is_empty());

@@ -65,6 +65,7 @@ class _Doctor:
         self.times = {}
         self.last_batch = None
         self.overflowed = False
+        self.leftovers = 0
         self.builtins = set(vars(sys.modules["builtins"])) - {"_"}
 
     # --- Notes -----------------------------------------------------------------------------------
@@ -118,6 +119,7 @@ class _Doctor:
         self.watch_imports()
         self.watch_threads()
         self.watch_forks()
+        self.watch_leftovers()
         if self.wants("watch") or self.wants("trace"):
             self.watch_exceptions()
         if self.wants("seed"):
@@ -201,6 +203,49 @@ class _Doctor:
             trace = trace.tb_next
         if importing:
             self.note("raised_in_import", module=importing)
+
+    # Words in the names of what programs write for later runs.
+    LEFTOVERS = frozenset(
+        "artifact artifacts built cache cached caches checkpoint checkpoints ckpt ckpts derived encoded feat feats feature"
+        " features generated idx index indexed last latest lock locks log logs memo memos mmap memmap out output outputs packed"
+        " part partial pid prep prepared preprocessed processed progress result results resume resumed run runs save saved saves"
+        " scratch snapshot snapshots state states stats temp tmp tokenized vocab work".split()
+    )
+    NO_LEFTOVERS = (".py", ".pyc", ".so", ".sh", ".toml", ".yaml", ".yml", ".ini", ".cfg")
+
+    def watch_leftovers(self):
+        """Notes files of the working directory that the program opens, that are older than this run, and that have a name
+        as of what programs write for later runs: a cache, a checkpoint, a lock."""
+        here = os.getcwd() + os.sep
+        own = self.notes + os.sep
+        seen = set()
+
+        def is_left(name):
+            letters = "".join(c if c.isalpha() else " " for c in name.lower())
+            return name.startswith(".") or not self.LEFTOVERS.isdisjoint(letters.split())
+
+        def hook(event, arguments):
+            if event != "open" or len(seen) > 2000:
+                return
+            try:
+                path, _, flags = arguments
+                if isinstance(path, int) or flags & os.O_TRUNC:
+                    return
+                path = os.path.abspath(os.fsdecode(path))
+                if path in seen or "site-packages" in path or path.startswith(here + ".git") or not path.startswith(here) or path.startswith(own) or path.endswith(self.NO_LEFTOVERS):
+                    return
+                seen.add(path)
+                names = path[len(here) :].split(os.sep)
+                roots = [at for at, name in enumerate(names) if is_left(name)]
+                began = os.stat(own + "main").st_mtime
+                if roots and self.leftovers < 40 and os.stat(path).st_mtime < began:
+                    self.leftovers += 1
+                    self.note("leftover", root=os.sep.join(names[: roots[0] + 1]), file=os.sep.join(names))
+            except Exception:
+                pass  # It would be raised in the program.
+
+        if hasattr(sys, "addaudithook"):
+            sys.addaudithook(hook)
 
     def watch_exceptions(self):
         """Notes the exceptions that the program's own lines raise or are given: it may catch one, and end with words that
@@ -614,12 +659,20 @@ class _Doctor:
             torch.use_deterministic_algorithms(True, warn_only=True)
             torch.backends.cudnn.benchmark = False
 
+        def onednn_off():
+            import warnings
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # It warns of graphics cards.
+                torch.backends.mkldnn.set_flags(False)
+
         acts = {
             "tf32_off": lambda: (
                 setattr(torch.backends.cuda.matmul, "allow_tf32", False),
                 setattr(torch.backends.cudnn, "allow_tf32", False),
             ),
             "cudnn_off": lambda: setattr(torch.backends.cudnn, "enabled", False),
+            "onednn_off": onednn_off,
             "deterministic": deterministic,
             "one_thread": lambda: torch.set_num_threads(1),
             "operation_on_cpu": lambda: self.on_cpu(torch, os.environ.get("TUNE_DOCTOR_OPERATION", "")),
@@ -811,7 +864,7 @@ class _Doctor:
         dataset = given.get("dataset")
         mapped = not isinstance(dataset, torch.utils.data.IterableDataset) and hasattr(dataset, "__len__")
         length = len(dataset) if mapped else None
-        self.note("loader", number=number, workers=workers, batch_size=size, rows=length)
+        self.note("loader", number=number, workers=workers, batch_size=size, rows=length, forks=not workers or self.forks(given))
         if self.wants("workers_0") and workers:
             self.changed("workers_0", was=workers)
             given["num_workers"] = 0
@@ -831,6 +884,15 @@ class _Doctor:
             given["dataset"] = torch.utils.data.Subset(dataset, [int(r) for r in rows.split(",")])
             given.pop("sampler", None)
             given["shuffle"] = False
+
+    def forks(self, given):
+        """Whether a loader's processes are forked: others draw their own hash seed, and import everything anew."""
+        import multiprocessing
+
+        context = given.get("multiprocessing_context") or multiprocessing
+        # To ask in any other way would choose it.
+        method = context if isinstance(context, str) else context.get_start_method(allow_none=True)
+        return method == "fork" if method else sys.version_info < (3, 14)
 
     def taken(self, torch, loader, number, rows, batch):
         """Notes a batch before the program sees it: which rows, and what is in them."""

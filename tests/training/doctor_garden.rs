@@ -119,6 +119,12 @@ fn examined(planted: &Planted) -> Json {
     } else {
         &own_mounts[2..]
     };
+    if let Some(arguments) = planted.get("earlier") {
+        let mut run = Command::new(PYTHON.as_str());
+        run.arg(&planted.file).args(arguments.split(' '));
+        let run = run.current_dir(project.path()).output().unwrap();
+        assert!(run.status.success(), "{run:?}");
+    }
     let settings = planted.get("settings").unwrap_or_default();
     let settings = [CARD, &settings.replace(", ", "\n")].join("\n");
     let card = planted
@@ -217,6 +223,6 @@ garden! {
     abort_in_backward bce_nan card_cudnn card_hot card_kernel checkpoints_fill_the_disk clock deadlock descriptors exp_overflow expired fork_after_threads full_disk half_a_checkpoint hash_order
     hides_a_module illegal_instruction import_side_effect label_out_of_range leak late_nan left_behind library_path limited_file
     loader_worker_corrupts loader_worker_deadlocks loader_worker_dies loss_wrong_shape memory_limit missing_argument missing_file nan_image
-    native_stack no_network ocr_detector one_batch_size one_row own_code port_in_use rare_crash removed_alias small_shared_memory smaller_last_batch
-    stream_with_nan third_party_thread token_beyond_vocabulary truncated_map two_options unequal_ranks unlucky_crop unlucky_seed variable warnings_are_errors words_that_hide wrong_locale zero_distance
+    native_stack no_network ocr_detector one_batch_size one_row onednn_kernel own_code port_in_use rare_crash removed_alias small_shared_memory smaller_last_batch
+    stale_cache stream_with_nan third_party_thread token_beyond_vocabulary truncated_map two_options unequal_ranks unlucky_crop unlucky_seed variable warnings_are_errors words_that_hide wrong_locale zero_distance
 }

@@ -1,0 +1,152 @@
+//! Finds what a failure needs: rows, variables, options, files. Each is found by runs without it, or with it alone.
+
+use std::collections::BTreeSet;
+
+use crate::bisect::{Culprits, culprits, halved};
+use crate::change::{Change, Rows, Setting};
+use crate::leftovers::Leftover;
+use crate::matrix::Verdict;
+use crate::notes;
+use crate::options::most_suspect_first;
+use crate::signature::Signature;
+
+use super::{Examiner, Halt};
+
+/// Most options that are left out one by one.
+const MOST_OPTIONS: usize = 40;
+
+/// Most folders of earlier runs that are left out one by one, where the program cannot do without all of them.
+const MOST_FOLDERS: usize = 6;
+
+impl Examiner<'_> {
+    /// Runs settings until it is known whether they end the failure; says whether they do.
+    pub(super) fn ends(&mut self, settings: &BTreeSet<Setting>) -> Result<bool, Halt> {
+        loop {
+            if let Some(verdict) = self.matrix.settled(settings) {
+                return Ok(verdict == Verdict::Cleared);
+            }
+            self.run_under(settings)?;
+            self.matrix.weigh();
+        }
+    }
+
+    /// Whether it fails with these rows alone, in as many runs as would show that it does not.
+    fn fails_with(&mut self, rows: &Rows) -> Result<bool, Halt> {
+        let workers = Setting::Change(Change::Workers0);
+        let own =
+            self.matrix.notes.loader_workers() > 0 && !self.matrix.workarounds().contains(&workers);
+        let settings: BTreeSet<Setting> = own.then_some(workers).into_iter().collect();
+        for repeat in 0..self.matrix.needed().unwrap_or(0) {
+            let seen = self.once(&settings, Some(rows), repeat)?;
+            let it = |f: Signature| self.matrix.is_it(&f) || own && self.matrix.is_there(&f);
+            if seen.failure.is_some_and(it) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The smallest part of the last batch that makes the program fail alone.
+    pub(super) fn locate_rows(&mut self) -> Result<(), Halt> {
+        let always_there = notes::always_there(&self.failed_at);
+        let Some((loader, all, suspects)) = self.matrix.suspected_rows(&always_there) else {
+            return Ok(());
+        };
+        let mut fails = |rows: &[u64]| {
+            let rows = rows.to_vec();
+            self.fails_with(&Rows { loader, rows })
+        };
+        if let Culprits::These(rows) = culprits(suspects, &all, &mut fails)? {
+            self.matrix.evidence.row = rows.len() == 1;
+            self.rows = Some(Rows { loader, rows });
+        }
+        Ok(())
+    }
+
+    /// What a change that leaves out many things at once has ended the failure by, once it has: only then are they told apart.
+    pub(super) fn locate_cleared(&mut self) -> Result<(), Halt> {
+        self.locate_variables()?;
+        self.locate_leftovers()
+    }
+
+    /// Whether the runs under a change are done, and it was not looked for what in it matters; says it once.
+    fn is_to_be_located(&mut self, change: Change) -> Option<Verdict> {
+        let verdict = self
+            .matrix
+            .settled(&BTreeSet::from([Setting::Change(change)]))?;
+        self.located.insert(change).then_some(verdict)
+    }
+
+    /// The variables without which it does not fail, where a clean environment ends it.
+    fn locate_variables(&mut self) -> Result<(), Halt> {
+        if self.is_to_be_located(Change::CleanEnvironment) != Some(Verdict::Cleared) {
+            return Ok(());
+        }
+        let without = |names: &[String]| {
+            names
+                .iter()
+                .cloned()
+                .map(Setting::WithoutVariable)
+                .collect()
+        };
+        let names = self.request.host.uncommon();
+        self.variables = halved(names, &mut |names| self.ends(&without(names)))?;
+        self.matrix.evidence.variable = !self.variables.is_empty();
+        Ok(())
+    }
+
+    /// The files of earlier runs without which it does not fail: of all, where it ends without all, else of each folder
+    /// without which the program can do.
+    fn locate_leftovers(&mut self) -> Result<(), Halt> {
+        let left: BTreeSet<Leftover> = self.matrix.notes.leftovers.clone();
+        let roots: BTreeSet<String> = left.iter().map(|l| l.root.clone()).collect();
+        let mut found = match self.is_to_be_located(Change::NoLeftovers) {
+            Some(Verdict::Cleared) => {
+                let roots = roots.into_iter().collect();
+                halved(roots, &mut |names| self.ends(&without(names)))?
+            }
+            Some(Verdict::Other) if roots.len() > 1 => {
+                let mut found = Vec::new();
+                for root in roots.into_iter().take(MOST_FOLDERS) {
+                    if self.ends(&without(std::slice::from_ref(&root)))? {
+                        found.push(root);
+                        break;
+                    }
+                }
+                found
+            }
+            Some(_) | None => return Ok(()),
+        };
+        if let [root] = found.as_slice() {
+            let within = left.iter().filter(|l| l.root == *root);
+            let files: Vec<String> = within.map(|l| l.file.clone()).collect();
+            let named = files.len() > 1 || files.first().is_some_and(|file| file != root);
+            if named && self.ends(&without(&files))? {
+                found = halved(files, &mut |names| self.ends(&without(names)))?;
+            }
+        }
+        self.leftovers = found;
+        Ok(())
+    }
+
+    /// The options without which it does not fail, where nothing else explains it.
+    pub(super) fn locate_options(&mut self) -> Result<(), Halt> {
+        let said = self.matrix.root().map_or("", |f| f.message.as_str());
+        let names = most_suspect_first(&self.request.words, said);
+        let explained = !self.matrix.workarounds().is_empty();
+        if !self.request.options || names.len() > MOST_OPTIONS || explained {
+            return Ok(());
+        }
+        for name in names {
+            if self.ends(&BTreeSet::from([Setting::WithoutOption(name.clone())]))? {
+                self.options.push(name);
+            }
+        }
+        self.matrix.evidence.options = !self.options.is_empty();
+        Ok(())
+    }
+}
+
+fn without(names: &[String]) -> BTreeSet<Setting> {
+    names.iter().cloned().map(Setting::WithoutFile).collect()
+}
