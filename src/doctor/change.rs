@@ -42,6 +42,8 @@ pub enum Change {
     HalfBatch,
     /// Batches of one row.
     OneRow,
+    /// No last batch that is smaller than the others.
+    DropLast,
     /// Other seeds.
     Seed,
     /// Random numbers in place of the data.
@@ -118,6 +120,7 @@ impl Change {
             Change::Spawn => notes.loader_workers() > 0 || notes.forked_with_threads.is_some(),
             Change::HalfBatch => notes.batch_size() > 1,
             Change::OneRow => notes.batch_size() > 2,
+            Change::DropLast => notes.python && notes.at_smaller_batch(),
             Change::Synthetic => notes.batch.is_some(),
             Change::Seed => notes.python || notes.seeded,
             Change::Clock | Change::HashSeed => notes.python,
@@ -173,6 +176,8 @@ const ROWS: &[(Change, Row)] = &[
         2.0, true, &[]),
     row(Change::OneRow, "one row a batch", "a batch size of 1",
         4.0, true, &[]),
+    row(Change::DropLast, "no smaller last batch", "DataLoader(drop_last=True)",
+        1.0, true, &[]),
     row(Change::Seed, "other seeds", "another seed",
         1.0, true, &[]),
     row(Change::Synthetic, "synthetic data", "leave out the rows that are named",
@@ -526,7 +531,7 @@ mod tests {
 
     #[test]
     fn every_change_is_made_by_variables_or_by_the_start_up_module() {
-        let module = include_str!("startup.py");
+        let module = crate::notes::MODULE.map(|(_, text)| text).concat();
         for change in Change::ALL {
             let by_module = module.contains(&format!("\"{change}\""));
             let of_words =

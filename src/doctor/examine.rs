@@ -257,6 +257,7 @@ impl Examiner<'_> {
             return Ok(());
         }
         self.locate_rows()?;
+        self.locate_cleared(false)?;
         self.locate_options()?;
         self.play()?;
         if let Some(pair) = self.matrix.best_pair() {
@@ -280,7 +281,7 @@ impl Examiner<'_> {
                 Step::Under(settings) => self.run_under(&settings)?,
             }
             self.matrix.weigh();
-            self.locate_cleared()?;
+            self.locate_cleared(true)?;
         }
         Ok(())
     }
@@ -333,7 +334,7 @@ impl Examiner<'_> {
         }
         let failure = match report.stop {
             Some(Stop::Survived | Stop::Budget) => None,
-            Some(Stop::Idle) | None => Signature::of(&report.end),
+            Some(Stop::Idle | Stop::Loops) | None => Signature::of(&report.end),
         };
         let notes = notes::read(&dir);
         let alone = rows.map(|r| match r.rows.as_slice() {
@@ -386,12 +387,10 @@ impl Examiner<'_> {
 
     /// Takes in a failing run of the command as it is.
     fn failed(&mut self, failure: Signature, report: RunReport, notes: Notes) {
-        // A standstill has lasted as long as it was watched.
-        let idle = report.end.idle;
-        let idle = idle.map_or(Duration::ZERO, |_| Lifetimes::idle(self.bounds()));
-        let time = report.time.saturating_sub(idle);
+        let time = report.time.saturating_sub(report.stood);
         let taken = notes.batch.as_ref().map(|b| b.taken);
         self.lifetimes.failed(time, report.ticks, taken);
+        self.lifetimes.stood(report.stood);
         self.failed_at.extend(notes.place());
         if !self.matrix.is_it(&failure) {
             self.matrix.failures.push(failure);

@@ -154,6 +154,10 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
             let files = notes.leftovers.iter().take(MOST).map(|left| &*left.file);
             Some(files.collect::<Vec<&str>>().join(", "))
         }
+        Sign::SmallerBatch => notes.batch.as_ref().and_then(|batch| {
+            let loader = notes.loader(batch.loader)?;
+            Some(format!("{} of {} rows", batch.size()?, loader.batch_size?))
+        }),
         Sign::Hot => examined.heat.map(|heat| heat.to_string()),
         Sign::LongKernel => notes.longest.as_ref().map(ToString::to_string),
         Sign::Half => notes.half.iter().next().cloned(),
@@ -180,6 +184,7 @@ fn is_told_by_a_line(cause: Cause) -> bool {
             | Cause::Recursion
             | Cause::ResourceLimit
             | Cause::ShapeMismatch
+            | Cause::LastBatch
             | Cause::TypeMismatch
             | Cause::CheckpointMismatch
             | Cause::BrokenFile
@@ -195,6 +200,7 @@ fn is_told_by_a_line(cause: Cause) -> bool {
             | Cause::LeftBehind
             | Cause::UnsetVariable
             | Cause::Deadlock
+            | Cause::EndlessLoop
             | Cause::NativeCode
     )
 }

@@ -1,4 +1,4 @@
-//! What `startup.py` is to a Python program, for a training of our own: which changes doctor wants in it, and what it
+//! What `startup/` is to a Python program, for a training of our own: which changes doctor wants in it, and what it
 //! notes of itself.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,6 +13,13 @@ const IDLE: Duration = Duration::from_secs(30);
 /// With a deadline it stands still after this part of it, as a divisor.
 const STILL_SHARE: u32 = 3;
 
+/// A command that computes, but neither prints nor takes a batch, for this part of the budget is in an endless loop, as a
+/// divisor; unless a deadline says otherwise.
+const LOOP_SHARE: u32 = 4;
+
+/// And at least for so long.
+const LEAST_LOOP: Duration = Duration::from_secs(40);
+
 /// The longest run of a command that was not yet seen to fail, unless a deadline says otherwise.
 const LONGEST: Duration = Duration::from_secs(600);
 
@@ -43,6 +50,8 @@ pub struct Lifetimes {
     taken: Option<u64>,
     /// Most batches that a failing one had taken.
     batches: Option<u64>,
+    /// How long the failing ones stood still at their end.
+    stood: Duration,
     /// The longest one that ended well.
     whole: Option<Duration>,
     /// Those that outlived the failing ones, and were let run on.
@@ -70,6 +79,11 @@ impl Lifetimes {
         self.work = Some(self.work.map_or(ticks, |least| least.min(ticks)));
         self.taken = Some(self.taken.map_or(taken, |fewest| fewest.min(taken)));
         self.batches = batches.max(self.batches);
+    }
+
+    /// Takes in how long a failing run stood still at its end.
+    pub fn stood(&mut self, time: Duration) {
+        self.stood = self.stood.max(time);
     }
 
     /// Takes in a run that did not fail, and whether it came to its own end.
@@ -112,14 +126,23 @@ impl Lifetimes {
             longer.max(pass.min(longer * PASS_SHARE)) * smaller
         };
         let idle = Lifetimes::idle(bounds);
+        let loops = match bounds.deadline {
+            Some(deadline) => deadline,
+            None => (bounds.budget / LOOP_SHARE).max(LEAST_LOOP),
+        };
         let survived = self.slowest.map(|slowest| {
             let time = (slowest * OUTLIVES).max(slowest + AT_LEAST).mul_f64(slower);
             // A standstill has to be seen before it counts as going on.
-            if bounds.hangs { time + idle * 2 } else { time }
+            if bounds.hangs {
+                time + idle.max(self.stood) * 2
+            } else {
+                time
+            }
         });
         let least = self.least(as_it_is, bounds).map(|l| l.mul_f64(slower));
         Limits {
             idle,
+            loops: loops.mul_f64(slower),
             deadline: match survived {
                 Some(_) => None,
                 None => Some(bounds.deadline.unwrap_or(LONGEST)),
@@ -168,6 +191,24 @@ mod tests {
         let limits = limits(&runs, false);
         assert_eq!((limits.survived, limits.work), (Some(SECOND * 30), 700));
         assert_eq!((limits.taken, limits.batches), (4, Some(20)));
+    }
+
+    #[test]
+    fn who_computes_without_a_word_for_a_quarter_of_the_budget_is_in_a_loop_and_so_long_a_hang_has_to_be_seen()
+     {
+        let mut runs = Lifetimes::default();
+        let bounds = Bounds {
+            budget: SECOND * 600,
+            until: Instant::now(),
+            deadline: None,
+            hangs: true,
+        };
+        let limits =
+            |runs: &Lifetimes| runs.limits(&BTreeSet::new(), false, &Notes::default(), bounds);
+        assert_eq!(limits(&runs).loops, SECOND * 150);
+        runs.failed(SECOND * 10, 900, None);
+        runs.stood(SECOND * 150);
+        assert_eq!(limits(&runs).survived, Some(SECOND * 330));
     }
 
     #[test]

@@ -11,8 +11,30 @@ use serde_json::Value as Json;
 
 use crate::leftovers::Leftover;
 
-/// The start-up module, which Python imports by this name.
-const MODULE: (&str, &str) = ("sitecustomize.py", include_str!("startup.py"));
+/// The start-up module, which Python imports by the name of the first file, with the parts that this one imports.
+pub const MODULE: [(&str, &str); 6] = [
+    ("sitecustomize.py", include_str!("startup/sitecustomize.py")),
+    (
+        "_tune_doctor/notes.py",
+        include_str!("startup/_tune_doctor/notes.py"),
+    ),
+    (
+        "_tune_doctor/python.py",
+        include_str!("startup/_tune_doctor/python.py"),
+    ),
+    (
+        "_tune_doctor/tracing.py",
+        include_str!("startup/_tune_doctor/tracing.py"),
+    ),
+    (
+        "_tune_doctor/training.py",
+        include_str!("startup/_tune_doctor/training.py"),
+    ),
+    (
+        "_tune_doctor/watching.py",
+        include_str!("startup/_tune_doctor/watching.py"),
+    ),
+];
 
 /// The file that says that a process prints its stacks when it is sent SIGUSR2.
 pub const STACKS: &str = "stacks";
@@ -34,8 +56,9 @@ const LINES: usize = 2000;
 /// # Errors
 /// What the system says.
 pub fn write_module(dir: &Path) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
-    fs::write(dir.join(MODULE.0), MODULE.1)
+    fs::create_dir_all(dir.join("_tune_doctor"))?;
+    let mut files = MODULE.into_iter();
+    files.try_for_each(|(name, text)| fs::write(dir.join(name), text))
 }
 
 /// A loader of data.
@@ -320,6 +343,20 @@ impl Notes {
         sizes.max().unwrap_or(0)
     }
 
+    /// The loader of this number.
+    pub fn loader(&self, number: u64) -> Option<&Loader> {
+        self.loaders.iter().find(|loader| loader.number == number)
+    }
+
+    /// Whether the last batch has fewer rows than its loader's batches have, as the last one of a pass may.
+    pub fn at_smaller_batch(&self) -> bool {
+        let smaller = |batch: &Batch| {
+            let size = self.loader(batch.loader)?.batch_size?;
+            Some(batch.size()? < size)
+        };
+        self.batch.as_ref().and_then(smaller).unwrap_or(false)
+    }
+
     /// Most batches of a pass of any loader.
     pub fn pass(&self) -> u64 {
         let batches = |l: &Loader| Some(l.rows?.div_ceil(l.batch_size?.max(1)));
@@ -357,6 +394,13 @@ impl Notes {
 }
 
 impl Batch {
+    /// How many rows it has; `None`: it does not say.
+    pub fn size(&self) -> Option<u64> {
+        let of_tensor = || self.tensors.first()?.shape.first().copied();
+        let rows = self.rows.as_ref().map(|rows| rows.len() as u64);
+        rows.or_else(of_tensor)
+    }
+
     /// The rows whose values are not all finite; where nobody names rows, their places.
     pub fn rows_not_finite(&self) -> Vec<u64> {
         let entries = self.tensors.iter().flat_map(|t| &t.not_finite);
@@ -439,10 +483,14 @@ no note
         let notes = read(dir.path());
         assert!(notes.python && notes.changed.contains("workers_0"));
         assert_eq!((notes.loader_workers(), notes.batch_size()), (2, 4));
+        assert!(!notes.at_smaller_batch());
         assert_eq!(notes.forked_with_threads, Some(3));
         assert!(notes.stepped);
         let last = notes.spoiled(true).map(Batch::rows_not_finite);
         assert_eq!(last, Some(vec![17]));
+        let mut at_last = notes.clone();
+        at_last.batch.as_mut().unwrap().rows.as_mut().unwrap().pop();
+        assert!(at_last.at_smaller_batch());
         let without = Notes {
             batch: None,
             ..notes.clone()

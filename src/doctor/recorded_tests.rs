@@ -66,6 +66,7 @@ impl Recorded {
         let end = RunEnd {
             death: Death::Exited(1),
             idle: None,
+            loops: false,
             oom_kills: 0,
             output: self.output.clone(),
         };
@@ -73,6 +74,7 @@ impl Recorded {
         let report = RunReport {
             end,
             stop: None,
+            stood: Duration::ZERO,
             time: Duration::from_secs(3),
             ticks: 200,
             memory: Vec::new(),

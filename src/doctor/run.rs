@@ -50,6 +50,8 @@ pub struct Invocation {
 pub struct Limits {
     /// It stands still if it neither prints nor uses the processor for so long.
     pub idle: Duration,
+    /// It is in an endless loop if it neither prints nor takes a batch for so long, although it uses the processor.
+    pub loops: Duration,
     /// It hangs if it takes so long.
     pub deadline: Option<Duration>,
     /// Whoever has run for so long has survived.
@@ -73,6 +75,8 @@ pub enum Stop {
     Survived,
     /// It stood still.
     Idle,
+    /// It was in an endless loop.
+    Loops,
     /// The budget was used up, or a signal came.
     Budget,
 }
@@ -86,6 +90,8 @@ pub struct RunReport {
     pub stop: Option<Stop>,
     /// Wall time.
     pub time: Duration,
+    /// How much of it had gone by since it last did something, where it hung.
+    pub stood: Duration,
     /// Processor time, in ticks, as far as it was seen.
     pub ticks: u64,
     /// Memory of it and all that it had started, in bytes, four times a second.
@@ -139,11 +145,18 @@ pub fn run(
         training_from: None,
         sampled: None,
         active: started,
+        went_on: started,
+        batches: 0,
         printed: 0,
         ticks: 0,
         most_ticks: 0,
     };
     let stop = watch.until_end(limits, stopped);
+    let stood = match stop {
+        Some(Stop::Idle) => watch.active.elapsed(),
+        Some(Stop::Loops) => watch.went_on.elapsed(),
+        Some(Stop::Survived | Stop::Budget) | None => Duration::ZERO,
+    };
     let (memory, training_from, ticks) = (watch.memory, watch.training_from, watch.most_ticks);
     let (end, _) = leader.end(Some(mark));
     let time = started.elapsed();
@@ -154,14 +167,16 @@ pub fn run(
         end: RunEnd {
             death: match stop {
                 Some(Stop::Survived) => Death::Exited(0),
-                Some(Stop::Idle | Stop::Budget) | None => end.death,
+                Some(Stop::Idle | Stop::Loops | Stop::Budget) | None => end.death,
             },
-            idle: (stop == Some(Stop::Idle)).then_some(time),
+            idle: matches!(stop, Some(Stop::Idle | Stop::Loops)).then_some(time),
+            loops: stop == Some(Stop::Loops),
             oom_kills: oom_kills().saturating_sub(kills),
             output: text,
         },
         stop,
         time,
+        stood,
         ticks,
         memory,
         training_from,
@@ -233,6 +248,10 @@ struct Watch<'a> {
     sampled: Option<Instant>,
     /// When it last did something.
     active: Instant,
+    /// When it last printed something or took a batch.
+    went_on: Instant,
+    /// Batches that it had taken by the last sample.
+    batches: u64,
     /// Bytes that it had printed by the last sample.
     printed: u64,
     /// Processor time that it had used by the last sample, in ticks.
@@ -264,7 +283,14 @@ impl Watch<'_> {
             } else {
                 let still = now - self.active >= limits.idle;
                 let late = limits.deadline.is_some_and(|t| now - self.started >= t);
-                (still || late).then_some(Stop::Idle)
+                let (silent, computed) = (now - self.went_on, now - self.active <= SAMPLE * 8);
+                // Who is late has computed in vain if that is all that it did for half of its time.
+                let in_vain = late && computed && silent * 2 >= now - self.started;
+                if silent >= limits.loops && !still || in_vain {
+                    Some(Stop::Loops)
+                } else {
+                    (still || late).then_some(Stop::Idle)
+                }
             };
             if let Some(stop) = stop {
                 self.terminate(stop);
@@ -296,6 +322,11 @@ impl Watch<'_> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .seen;
+        let batches = crate::notes::batches(self.dir);
+        if printed != self.printed || batches != self.batches {
+            self.went_on = now;
+        }
+        self.batches = batches;
         let activity = host::activity(pid);
         let busy = activity.wants || activity.ticks >= self.ticks + BUSY_TICKS;
         if printed != self.printed || busy {
@@ -307,7 +338,8 @@ impl Watch<'_> {
 
     /// Has it print its stacks where it stands still, then end.
     fn terminate(&self, stop: Stop) {
-        if stop == Stop::Idle && self.dir.join(crate::notes::STACKS).exists() {
+        if matches!(stop, Stop::Idle | Stop::Loops) && self.dir.join(crate::notes::STACKS).exists()
+        {
             self.leader.signal(Signal::SIGUSR2);
             self.wait(GRACE / 2);
         }

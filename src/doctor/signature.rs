@@ -28,6 +28,8 @@ pub struct RunEnd {
     pub death: Death,
     /// It was ended because it neither printed anything nor used the processor for so many seconds.
     pub idle: Option<std::time::Duration>,
+    /// It was ended because it did use the processor, and for long had neither printed anything nor taken a batch.
+    pub loops: bool,
     /// Processes that the kernel's OOM killer ended meanwhile.
     pub oom_kills: u64,
     /// The end of what it printed, standard output and error together.
@@ -46,6 +48,12 @@ impl Signature {
             // Of a standstill, where it stands is known by the stacks that it was made to print.
             line: known.line.or_else(|| fault::own_line(&end.output)),
             end: match end.idle {
+                Some(idle) if end.loops => {
+                    format!(
+                        "it computed without a word or a batch until {} s",
+                        idle.as_secs()
+                    )
+                }
                 Some(idle) => format!("it stood still for {} s", idle.as_secs()),
                 None => fault::describe_program(end.death),
             },
@@ -179,6 +187,7 @@ mod tests {
         RunEnd {
             death,
             idle: None,
+            loops: false,
             oom_kills: 0,
             output: output.to_owned(),
         }

@@ -23,6 +23,8 @@ pub enum Sign {
     Flaky,
     /// It stands still.
     Hang,
+    /// It computes on and on, without a word or a batch.
+    Loops,
     /// It ends by a signal of native code.
     NativeCrash,
     /// It ends by SIGBUS.
@@ -189,6 +191,8 @@ pub enum Sign {
     Recursion,
     /// It reads files that an earlier run may have left.
     ReadsLeftovers,
+    /// The batch that was taken last has fewer rows than its loader's batches have.
+    SmallerBatch,
 }
 
 impl Sign {
@@ -197,6 +201,7 @@ impl Sign {
         match self {
             Sign::Flaky => "it does not fail every time",
             Sign::Hang => "it stands still",
+            Sign::Loops => "it computes on and on, without a word or a batch",
             Sign::NativeCrash => "native code crashed",
             Sign::BusError => "it ends by SIGBUS",
             Sign::IllegalInstruction => "it ends by SIGILL, the processor's illegal instruction",
@@ -279,6 +284,7 @@ impl Sign {
             Sign::OpenMpText => "OpenMP complains",
             Sign::LibraryPathSet => "LD_LIBRARY_PATH or LD_PRELOAD is set",
             Sign::Recursion => "the recursion is too deep",
+            Sign::SmallerBatch => "the batch that it had taken last is smaller than the others",
             Sign::ReadsLeftovers => "it reads files that earlier runs may have left",
         }
     }
@@ -291,6 +297,7 @@ impl Sign {
             Sign::Wanders | Sign::ReadsLeftovers => 0.3,
             Sign::OwnExit | Sign::OwnRaise => 0.15,
             Sign::Flaky | Sign::NativeCrash | Sign::LibraryPathSet | Sign::OtherThreads => 0.12,
+            Sign::SmallerBatch => 0.08,
             Sign::Backward | Sign::Half | Sign::ForkWithThreads | Sign::ImportEffect => 0.08,
             Sign::OperationOfCudnn | Sign::OperationWithTf32 => 0.05,
             Sign::Cuda | Sign::Hang | Sign::RowFrames | Sign::LossFrames | Sign::MemoryGrows => {
@@ -298,7 +305,7 @@ impl Sign {
             }
             Sign::IndexText | Sign::EmbeddingFrames | Sign::NotFiniteText | Sign::InImport => 0.03,
             Sign::LoaderWorkerDied | Sign::NotFiniteModule | Sign::ShapeText => 0.03,
-            Sign::NotFiniteGradient => 0.03,
+            Sign::NotFiniteGradient | Sign::Loops => 0.03,
             Sign::Killed | Sign::Various => 0.03,
             Sign::BusError
             | Sign::IllegalInstruction
@@ -445,6 +452,7 @@ fn see_end(
     let is =
         |signals: &[i32]| signal.is_some_and(|s| signals.contains(&s)) && run.end.idle.is_none();
     see(Sign::Hang, run.end.idle.is_some());
+    see(Sign::Loops, run.end.loops);
     see(
         Sign::NativeCrash,
         is(&[libc::SIGSEGV, libc::SIGABRT, libc::SIGFPE]),
@@ -502,6 +510,7 @@ fn see_notes(notes: &Notes, named: bool, see: &mut impl FnMut(Sign, bool)) {
     see(Sign::LoaderWorkers, notes.loader_workers() > 0);
     see(Sign::ForkWithThreads, notes.forked_with_threads.is_some());
     see(Sign::HidesStdlib, !notes.hides_stdlib.is_empty());
+    see(Sign::SmallerBatch, notes.at_smaller_batch());
     see(Sign::ReadsLeftovers, !notes.leftovers.is_empty());
     see(Sign::NoBatch, notes.batch.is_none() && !notes.stepped);
     see(Sign::Half, !notes.half.is_empty());

@@ -109,8 +109,9 @@ static FRAME: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Where the code of others lies.
-const OF_OTHERS: [&str; 7] = [
+const OF_OTHERS: [&str; 8] = [
     "/sitecustomize.py",
+    "/_tune_doctor/",
     "/site-packages/",
     "/dist-packages/",
     "/lib/python",

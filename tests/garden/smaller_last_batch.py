@@ -1,4 +1,4 @@
-# cause: shape_mismatch
+# cause: last_batch
 import torch
 import training
 

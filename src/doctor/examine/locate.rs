@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::bisect::{Culprits, culprits, halved};
+use crate::causes::Cause;
 use crate::change::{Change, Rows, Setting};
 use crate::leftovers::Leftover;
 use crate::matrix::Verdict;
@@ -17,6 +18,9 @@ const MOST_OPTIONS: usize = 40;
 
 /// Most folders of earlier runs that are left out one by one, where the program cannot do without all of them.
 const MOST_FOLDERS: usize = 6;
+
+/// A cause that ends by a change at least so often explains that it has.
+const EXPLAINS: f64 = 0.3;
 
 impl Examiner<'_> {
     /// Runs settings until it is known whether they end the failure; says whether they do.
@@ -63,10 +67,18 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    /// What a change that leaves out many things at once has ended the failure by, once it has: only then are they told apart.
-    pub(super) fn locate_cleared(&mut self) -> Result<(), Halt> {
-        self.locate_variables()?;
-        self.locate_leftovers()
+    /// Of changes that leave out many things at once and have ended the failure, what it ended by. `meanwhile`: only where
+    /// the likeliest cause explains that; a failure that comes now and then may have ended by chance, and more runs tell.
+    pub(super) fn locate_cleared(&mut self, meanwhile: bool) -> Result<(), Halt> {
+        let first = self.matrix.evidence.ranking()[0].cause;
+        let now = |change: Change| !meanwhile || first.ends(change) >= EXPLAINS;
+        if now(Change::CleanEnvironment) {
+            self.locate_variables()?;
+        }
+        if now(Change::NoLeftovers) {
+            self.locate_leftovers()?;
+        }
+        Ok(())
     }
 
     /// Whether the runs under a change are done, and it was not looked for what in it matters; says it once.
@@ -129,11 +141,13 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    /// The options without which it does not fail, where nothing else explains it.
+    /// The options without which it does not fail, where nothing but a size of batch explains it.
     pub(super) fn locate_options(&mut self) -> Result<(), Halt> {
         let said = self.matrix.root().map_or("", |f| f.message.as_str());
         let names = most_suspect_first(&self.request.words, said);
-        let explained = !self.matrix.workarounds().is_empty();
+        // Another number of batches may only move what an option asks for.
+        let first = self.matrix.evidence.ranking()[0].cause;
+        let explained = !self.matrix.workarounds().is_empty() && first != Cause::BatchSize;
         if !self.request.options || names.len() > MOST_OPTIONS || explained {
             return Ok(());
         }

@@ -1,0 +1,86 @@
+"""What is noted of a program, in files of a directory that doctor reads."""
+
+import os
+import sys
+
+# The directory of all that is doctor's own.
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def as_json(value):
+    """JSON without Python's module of that name: a file of the program's may hide it, which is what is looked for."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, float):
+        return repr(value) if value - value == 0 else "null"
+    if hasattr(value, "__index__"):
+        return repr(int(value))
+    if isinstance(value, dict):
+        return "{%s}" % ", ".join("%s: %s" % (as_json(str(k)), as_json(v)) for k, v in sorted(value.items()))
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ", ".join(map(as_json, value))
+    text = str(value).encode("utf-16-be", "surrogatepass")
+    units = [text[at] << 8 | text[at + 1] for at in range(0, len(text), 2)]
+    plain = [32 <= unit < 127 and unit not in (34, 92) for unit in units]
+    return '"%s"' % "".join(chr(u) if ok else "\\u%04x" % u for u, ok in zip(units, plain))
+
+
+class Notes:
+    def __init__(self, notes):
+        self.notes = notes
+        self.said = set()
+        self.changes = set(filter(None, os.environ.get("TUNE_DOCTOR_CHANGE", "").split(",")))
+        self.shift = int(os.environ.get("TUNE_DOCTOR_SHIFT", "0"))
+        self.rows = os.environ.get("TUNE_DOCTOR_ROWS", "")
+        self.main = self.first()
+        self.batch = 0
+        self.loaders = []
+        self.parts = {}
+        self.depth = 0
+        self.skipped = set()
+        self.spoiled = False
+        self.stepped = False
+        self.longest = 0.0
+        self.times = {}
+        self.last_batch = None
+        self.overflowed = False
+        self.leftovers = 0
+        self.builtins = set(vars(sys.modules["builtins"])) - {"_"}
+
+    def first(self):
+        """Whether this is the first process of the run: the program itself, and none of its children."""
+        try:
+            os.close(os.open(os.path.join(self.notes, "main"), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            return True
+        except OSError:
+            return False
+
+    def note(self, what, **facts):
+        """Notes a fact, once for each process."""
+        line = as_json({"what": what, **facts})
+        if line in self.said or len(self.said) > 500:
+            return
+        self.said.add(line)
+        self.write("notes", line)
+
+    def write(self, name, line, mode=os.O_APPEND):
+        try:
+            fd = os.open(os.path.join(self.notes, name), os.O_CREAT | os.O_WRONLY | mode, 0o600)
+            try:
+                os.write(fd, (line + "\n").encode("utf-8", "replace"))
+            finally:
+                os.close(fd)
+        except OSError:
+            pass  # A full disk is the program's affair.
+
+    def changed(self, change, **facts):
+        self.note("changed", change=change, **facts)
+
+    def wants(self, change):
+        return change in self.changes
+
+    def is_own(self, file):
+        """Whether a file is the program's own: neither Python's nor of a package that is installed."""
+        file = os.path.abspath(file)
+        stdlib = os.path.dirname(os.path.abspath(os.__file__))
+        return not file.startswith(stdlib + os.sep) and "-packages" + os.sep not in file and not file.startswith(HERE + os.sep)

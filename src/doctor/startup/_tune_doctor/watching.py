@@ -1,0 +1,345 @@
+"""Looks what a Python program does that others do not: what it imports, raises, starts and reads."""
+
+import os
+import sys
+
+
+class Watching:
+    def look_for_the_clock(self):
+        """Notes at the end whether the program's own files read the date or the time of day."""
+        import atexit
+
+        reads = (".now(", "today(", "utcnow(", "localtime(", "gmtime(", "ctime(", "strftime(")
+
+        def look():
+            files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+            # That of the main module is forgotten by then.
+            for file in filter(None, [sys.argv[0], *files]):
+                if not file.endswith(".py") or not self.is_own(file):
+                    continue
+                try:
+                    with open(file, encoding="utf-8", errors="replace") as source:
+                        text = source.read()
+                except OSError:
+                    continue
+                if any(name in text for name in reads):
+                    self.note("reads_clock")
+                    return
+
+        if self.main:
+            atexit.register(look)
+
+    def watch_stdlib(self):
+        """Notes modules of the standard library, and packages that are installed, that another file of the same name
+        hides."""
+        import atexit
+
+        names = getattr(sys, "stdlib_module_names", frozenset())
+        stdlib = os.path.dirname(os.path.abspath(os.__file__))
+
+        def look():
+            for name in sorted(names):
+                module = sys.modules.get(name)
+                file = getattr(module, "__file__", None)
+                hidden = file and not os.path.abspath(file).startswith(stdlib) and "site-packages" not in file
+                if hidden and "lib-dynload" not in file and name not in ("sitecustomize", "usercustomize", "__main__"):
+                    self.note("hides_stdlib", module=name, file=file)
+            installed = [p for p in sys.path if "site-packages" in p]
+            for name, module in list(sys.modules.items()):
+                file = getattr(module, "__file__", None)
+                own = file and "." not in name and "site-packages" not in file and not file.startswith(stdlib)
+                for place in installed if own else ():
+                    path = os.path.join(place, name)
+                    if os.path.exists(os.path.join(path, "__init__.py")) or os.path.exists(path + ".py"):
+                        if name not in ("sitecustomize", "usercustomize"):
+                            self.note("hides_stdlib", module=name, file=file)
+
+        self.look_at_stdlib = look
+        atexit.register(look)
+        hook = sys.excepthook
+
+        def excepthook(kind, value, trace):
+            look()
+            self.at_exception(kind, value, trace)
+            hook(kind, value, trace)
+
+        sys.excepthook = excepthook
+
+    def at_exception(self, kind, value, trace):
+        """Notes whether the innermost frames are those of an import."""
+        importing = None
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            if code.co_name == "<module>" and trace.tb_frame.f_globals.get("__name__") != "__main__":
+                importing = trace.tb_frame.f_globals.get("__name__")
+            trace = trace.tb_next
+        if importing:
+            self.note("raised_in_import", module=importing)
+
+    # Words in the names of what programs write for later runs.
+    LEFTOVERS = frozenset(
+        "artifact artifacts built cache cached caches checkpoint checkpoints ckpt ckpts derived encoded feat feats feature"
+        " features generated idx index indexed last latest lock locks log logs memo memos mmap memmap out output outputs packed"
+        " part partial pid prep prepared preprocessed processed progress result results resume resumed run runs save saved saves"
+        " scratch snapshot snapshots state states stats temp tmp tokenized vocab work".split()
+    )
+    NO_LEFTOVERS = (".py", ".pyc", ".so", ".sh", ".toml", ".yaml", ".yml", ".ini", ".cfg")
+
+    def watch_leftovers(self):
+        """Notes files of the working directory that the program opens, that are older than this run, and that have a name
+        as of what programs write for later runs: a cache, a checkpoint, a lock."""
+        here = os.getcwd() + os.sep
+        own = self.notes + os.sep
+        seen = set()
+
+        def is_left(name):
+            letters = "".join(c if c.isalpha() else " " for c in name.lower())
+            return name.startswith(".") or not self.LEFTOVERS.isdisjoint(letters.split())
+
+        def hook(event, arguments):
+            if event != "open" or len(seen) > 2000:
+                return
+            try:
+                path, _, flags = arguments
+                if isinstance(path, int) or flags & os.O_TRUNC:
+                    return
+                path = os.path.abspath(os.fsdecode(path))
+                if path in seen or "site-packages" in path or path.startswith(here + ".git") or not path.startswith(here) or path.startswith(own) or path.endswith(self.NO_LEFTOVERS):
+                    return
+                seen.add(path)
+                names = path[len(here) :].split(os.sep)
+                roots = [at for at, name in enumerate(names) if is_left(name)]
+                began = os.stat(own + "main").st_mtime
+                if roots and self.leftovers < 40 and os.stat(path).st_mtime < began:
+                    self.leftovers += 1
+                    self.note("leftover", root=os.sep.join(names[: roots[0] + 1]), file=os.sep.join(names))
+            except Exception:
+                pass  # It would be raised in the program.
+
+        if hasattr(sys, "addaudithook"):
+            sys.addaudithook(hook)
+
+    def watch_exceptions(self):
+        """Notes the exceptions that the program's own lines raise or are given: it may catch one, and end with words that
+        hide it. Only its own functions are traced, and of these no lines."""
+        import threading
+
+        owned = {}
+
+        def own(frame):
+            file = frame.f_code.co_filename
+            if file not in owned:
+                owned[file] = not file.startswith("<") and self.is_own(file)
+            return owned[file]
+
+        def within(frame, event, arg):
+            if event == "exception":
+                kind, value, trace = arg
+                self.raised(kind, value, trace, own)
+            return within
+
+        def called(frame, event, arg):
+            if not own(frame):
+                return None
+            frame.f_trace_lines = False
+            return within
+
+        threading.settrace(called)
+        sys.settrace(called)
+
+    def raised(self, kind, value, trace, own):
+        """Notes an exception where the innermost frame of the program's own has it, with the one that was being handled."""
+        if not isinstance(value, BaseException) or issubclass(kind, (StopIteration, StopAsyncIteration, GeneratorExit)):
+            return
+        at = trace
+        while at is not None:
+            if at is not trace and own(at.tb_frame):
+                return  # A function further in has noted it.
+            at = at.tb_next
+        import traceback
+
+        def told(error, trace):
+            lines = "".join(traceback.format_exception(type(error), error, trace, chain=False)).splitlines()
+            # The program's own lines come first, the error last.
+            kept = lines if len(lines) <= 60 else lines[:30] + lines[-30:]
+            return "\n".join(line[:500] for line in kept)
+
+        try:
+            # One that comes again and again is the program's way of asking.
+            key = (kind.__name__, str(value)[:100], trace.tb_lineno)
+            self.times[key] = self.times.get(key, 0) + 1
+            if self.times[key] > 3 or len(self.times) > 100:
+                return
+            handled = value.__context__
+            self.note("raised", kind=kind.__name__, message=str(value)[:500], text=told(value, trace), exits=issubclass(kind, SystemExit),
+                      taken=self.batch, handled=told(handled, handled.__traceback__) if handled is not None else None)
+        except Exception:
+            pass  # It cannot be told, and what is raised here would be raised in the program.
+
+    # Settings of libraries that an import should leave alone: the module, what gives them and what sets them.
+    SETTINGS = {
+        "time-out of sockets": ("socket", "getdefaulttimeout", "setdefaulttimeout"),
+        "default device of torch": ("torch", "get_default_device", "set_default_device"),
+        "deterministic algorithms of torch": (
+            "torch", "are_deterministic_algorithms_enabled", "use_deterministic_algorithms"),
+        "search for anomalies of torch": ("torch.autograd.anomaly_mode", "is_anomaly_enabled", "set_detect_anomaly"),
+        "threads of torch": ("torch", "get_num_threads", "set_num_threads"),
+    }
+
+    def state(self):
+        """What an import should leave alone."""
+        import locale
+        import signal
+        import warnings
+
+        torch = sys.modules.get("torch")
+        numpy = sys.modules.get("numpy")
+        state = {"working directory": os.getcwd(), "recursion limit": sys.getrecursionlimit()}
+        try:
+            state["locale"] = locale.setlocale(locale.LC_ALL)
+        except locale.Error:
+            pass
+        for name in ("SIGCHLD", "SIGTERM", "SIGFPE", "SIGALRM", "SIGINT", "SIGPIPE", "SIGSEGV", "SIGABRT", "SIGUSR1"):
+            state["handler of " + name] = signal.getsignal(getattr(signal, name))
+        state["warnings that are errors"] = [f for f in warnings.filters if f[0] == "error"]
+        state["variables of the environment"] = dict(os.environ)
+        state["standard output"], state["standard error"] = sys.stdout, sys.stderr
+        state["the alarm clock"] = signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        state["functions of Python"] = {k: v for k, v in vars(sys.modules["builtins"]).items() if k in self.builtins}
+        for name, (library, get, _) in self.SETTINGS.items():
+            module = sys.modules.get(library)
+            get = module and getattr(module, get, None)
+            if get:
+                try:
+                    state[name] = get()
+                except Exception:
+                    pass  # Of a library that is not loaded to its end.
+        if torch is not None and hasattr(torch, "get_default_dtype"):
+            state["default dtype of torch"] = torch.get_default_dtype()
+            state["gradients of torch"] = torch.is_grad_enabled()
+        if numpy is not None and hasattr(numpy, "geterr"):
+            state["errors of numpy"] = tuple(sorted(numpy.geterr().items()))
+        return state
+
+    def difference(self, was, now):
+        """What differs between two values, as texts: of tables the entries that do."""
+        if isinstance(was, dict) and isinstance(now, dict):
+            names = sorted(k for k in {*was, *now} if was.get(k) != now.get(k))[:4]
+            was, now = ({k: of[k] for k in names if k in of} for of in (was, now))
+        return str(was)[:200], str(now)[:200]
+
+    def restore(self, name, value):
+        """Takes back what an import has changed."""
+        import locale
+        import signal
+
+        torch = sys.modules.get("torch")
+        if name == "working directory":
+            os.chdir(value)
+        elif name == "recursion limit":
+            sys.setrecursionlimit(value)
+        elif name == "locale":
+            locale.setlocale(locale.LC_ALL, value)
+        elif name.startswith("handler of ") and value is not None:
+            signal.signal(getattr(signal, name[len("handler of ") :]), value)
+        elif name == "default dtype of torch":
+            torch.set_default_dtype(value)
+        elif name == "gradients of torch":
+            torch.set_grad_enabled(value)
+        elif name == "errors of numpy":
+            sys.modules["numpy"].seterr(**dict(value))
+        elif name == "warnings that are errors":
+            filters = sys.modules["warnings"].filters
+            filters[:] = [f for f in filters if f[0] != "error" or f in value]
+            sys.modules["warnings"]._filters_mutated()
+        elif name == "variables of the environment":
+            os.environ.clear()
+            os.environ.update(value)
+        elif name == "standard output":
+            sys.stdout = value
+        elif name == "standard error":
+            sys.stderr = value
+        elif name == "the alarm clock":
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        elif name == "functions of Python":
+            vars(sys.modules["builtins"]).update(value)
+        elif name in self.SETTINGS:
+            library, _, change = self.SETTINGS[name]
+            getattr(sys.modules[library], change)(value)
+
+    def watch_imports(self):
+        """Notes imports that change what is not theirs; with the change `import_effects` they are taken back."""
+        import builtins
+        import threading
+
+        original = builtins.__import__
+        main = threading.main_thread()
+        doctor = self
+
+        def watched(name, globals=None, locals=None, fromlist=(), level=0):
+            top = name.partition(".")[0]
+            known = top in sys.modules or top in getattr(sys, "stdlib_module_names", ())
+            if doctor.depth or known or level or threading.current_thread() is not main:
+                module = original(name, globals, locals, fromlist, level)
+                doctor.torch_imported()
+                return module
+            before = doctor.state()
+            doctor.depth += 1
+            try:
+                module = original(name, globals, locals, fromlist, level)
+            finally:
+                doctor.depth -= 1
+            doctor.torch_imported()
+            after = doctor.state()
+            for key, value in before.items():
+                if key in after and after[key] != value:
+                    was, now = doctor.difference(value, after[key])
+                    facts = {"module": name, "of": key, "from": was, "to": now}
+                    doctor.note("import_effect", **facts)
+                    if doctor.wants("import_effects"):
+                        doctor.restore(key, value)
+                        doctor.changed("import_effects", **facts)
+            return module
+
+        builtins.__import__ = watched
+
+    def watch_threads(self):
+        """Notes threads that other modules start; with the change `other_threads` they are not started."""
+        import threading
+
+        start = threading.Thread.start
+        join = threading.Thread.join
+        doctor = self
+        of_python = os.path.dirname(os.path.abspath(os.__file__))
+
+        def owner():
+            """The module that starts the thread, where it is neither Python's, torch's nor the program's main file."""
+            frame = sys._getframe(2)
+            while frame is not None:
+                name = frame.f_globals.get("__name__", "")
+                file = frame.f_code.co_filename
+                if name == "__main__":
+                    return None
+                if name.partition(".")[0] == "torch":
+                    return None
+                if not file.startswith(of_python) or "site-packages" in file:
+                    return name
+                frame = frame.f_back
+            return None
+
+        def watched_start(thread):
+            module = owner()
+            if module:
+                doctor.note("thread", module=module)
+                if doctor.wants("other_threads"):
+                    doctor.changed("other_threads", module=module)
+                    doctor.skipped.add(id(thread))
+                    thread._started.set()
+                    return None
+            return start(thread)
+
+        def watched_join(thread, timeout=None):
+            return None if id(thread) in doctor.skipped else join(thread, timeout)
+
+        threading.Thread.start = watched_start
+        threading.Thread.join = watched_join
