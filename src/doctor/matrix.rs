@@ -468,8 +468,9 @@ impl Matrix {
     }
 
     /// What an import, a thread of another module or a loader's processes do is tried however sure the words of the error
-    /// seem: it may be what they come from. So are files of earlier runs, an environment without variables that change what Python does, the date,
-    /// where the program reads it, and the seed, where the words are of data that a draw may have chosen.
+    /// seem: it may be what they come from. So are files of earlier runs, an environment without variables that change what
+    /// Python does, the date, where the program reads it, the order of sets, where processes that are not forked have their
+    /// own, and the seed, where the words are of data that a draw may have chosen.
     fn unusual(&self) -> Option<Change> {
         let mut noted = vec![
             Change::ImportEffects,

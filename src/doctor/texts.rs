@@ -44,6 +44,12 @@ const TEXTS: &[(Sign, &str)] = &[
         Sign::NoDeviceText,
         r"(?i)no cuda gpus are available|deserialize object on (?:a )?cuda|invalid device ordinal|not compiled with cuda|found no nvidia driver|cuda\.is_available\(\) is false|invalid device id",
     ),
+    // A training of our own, which is a process of its own.
+    (
+        Sign::NativeCrash,
+        r"the worker died of SIG(?:SEGV|ABRT|BUS|FPE|ILL|TRAP)",
+    ),
+    (Sign::IllegalInstruction, r"the worker died of SIGILL"),
     (Sign::InputText, r"EOFError: EOF when reading a line"),
     (
         Sign::UsageText,
