@@ -183,6 +183,9 @@ const NARROW_ENDS_BY_CHANCE: f64 = 0.001;
 /// The same of another date, and of files left out: nothing that has nothing to do with them ever ends by that.
 const APART_ENDS_BY_CHANCE: f64 = 1e-5;
 
+/// A cause that a change ends at least so often explains that it has.
+const EXPLAINS: f64 = 0.3;
+
 /// How often a change ends a failure with which it has nothing to do, in 0 to 1.
 fn ends_by_chance(change: C) -> f64 {
     const NARROW: [C; 7] = [
@@ -220,6 +223,11 @@ impl Cause {
     pub fn ends(self, change: C) -> f64 {
         let named = self.profile().ends.iter().find(|e| e.0 == change);
         named.map_or_else(|| ends_by_chance(change), |e| e.1)
+    }
+
+    /// Whether a change ends it often enough to be explained by it.
+    pub fn explains(self, change: C) -> bool {
+        self.ends(change) >= EXPLAINS
     }
 
     /// Its profile.
@@ -333,8 +341,8 @@ const PROFILES: &[(Cause, Profile)] = &[
         "Look at what the line that is named calls: rebuild or update the extension, or try another version of the library.")),
     (Cause::OnednnKernel, profile(1.2, "a kernel of oneDNN, by which PyTorch computes on the CPU",
         &[(S::NativeCrash, 0.85), (S::Backward, 0.5), (S::OperationOfCudnn, 0.8), (S::Hang, 0.1), (S::Exception, 0.05)],
-        &[(C::OnednnOff, 0.95), (C::OneThread, 0.1), (C::HalfBatch, 0.1), (C::OneRow, 0.15), (C::Cpu, 0.01)],
-        "Update PyTorch and report the operation with its shapes. Until then: ONEDNN_MAX_CPU_ISA=AVX2, torch.backends.mkldnn.set_flags(False) around that operation, or another number of channels.")),
+        &[(C::OnednnOff, 0.95), (C::OneThread, 0.1), (C::HalfBatch, 0.1), (C::OneRow, 0.15)],
+        "Update PyTorch and report the operation with its shapes. Until then: ONEDNN_MAX_CPU_ISA=SSE41, torch.backends.mkldnn.set_flags(False) around that operation, or another number of channels.")),
     (Cause::LoaderWorker, profile(7.0, "the processes of a loader",
         &[(S::Various, 0.12), (S::OwnRaise, 0.05), (S::OutOfMemory, 0.003), (S::SharedMemory, 0.003), (S::Descriptors, 0.003), (S::PickleText, 0.003), (S::LabelText, 0.12), (S::IndexText, 0.12), (S::LossFrames, 0.1), (S::BrokenFileText, 0.03), (S::ShapeText, 0.03), (S::ValueText, 0.01), (S::NoFile, 0.003), (S::LoaderWorkers, 0.99), (S::LoaderWorkerDied, 0.6), (S::Hang, 0.4), (S::Flaky, 0.2)],
         &[(C::Workers0, 0.95), (C::Spawn, 0.3), (C::Synthetic, 0.2), (C::HalfBatch, 0.1), (C::OneRow, 0.15)],

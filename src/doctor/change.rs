@@ -9,7 +9,7 @@ use strum::{Display, EnumString, VariantArray};
 use crate::inside::{TRACE, VARIABLES, WATCH};
 use crate::notes::{Notes, OPERATION_OF_A_TASK};
 use crate::options::with_option;
-use crate::run::Invocation;
+use crate::run::{Environment, Invocation};
 
 /// A change that doctor knows.
 #[derive(
@@ -428,6 +428,15 @@ pub struct Rows {
     pub rows: Vec<u64>,
 }
 
+/// Where Python looks for modules, with doctor's start-up module first.
+fn python_path(module: &Path) -> String {
+    let inherited = std::env::var("PYTHONPATH").unwrap_or_default();
+    match inherited.is_empty() {
+        true => module.display().to_string(),
+        false => format!("{}:{inherited}", module.display()),
+    }
+}
+
 /// The command under these settings: what is run. `repeat` counts the runs of one setting, from 0: seeds and clocks
 /// differ between them.
 pub fn invocation(
@@ -438,7 +447,7 @@ pub fn invocation(
     repeat: u32,
 ) -> Invocation {
     let mut words = words.to_vec();
-    let mut environment: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let mut environment = Environment::new();
     let mut only = None;
     let mut changes: Vec<String> = Vec::new();
     for setting in settings {
@@ -484,16 +493,10 @@ pub fn invocation(
             }
         }
     }
-    let inherited = std::env::var("PYTHONPATH").unwrap_or_default();
-    let path = match inherited.is_empty() {
-        true => module.display().to_string(),
-        false => format!("{}:{inherited}", module.display()),
-    };
-    environment.insert("PYTHONPATH".to_owned(), Some(path));
     let shift = (repeat + 1).to_string();
     let own = [notes.display().to_string(), changes.join(","), shift];
-    let own = own.map(Some);
-    environment.extend(VARIABLES.map(str::to_owned).into_iter().zip(own));
+    environment.extend(VARIABLES.map(str::to_owned).into_iter().zip(own.map(Some)));
+    environment.insert("PYTHONPATH".to_owned(), Some(python_path(module)));
     Invocation {
         words,
         environment,

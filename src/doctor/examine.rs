@@ -18,7 +18,7 @@ use crate::notes::{self, Notes};
 use crate::options::options;
 use crate::rank::Evidence;
 use crate::run::{RunReport, Stop, fresh_dir, run};
-use crate::signature::{RunEnd, Signature, sanitizer_kernel};
+use crate::signature::{Hang, RunEnd, Signature, sanitizer_kernel};
 use crate::signs::{HostFacts, Sign, signs};
 
 /// How much of the budget the command as it is may take, as a divisor.
@@ -334,7 +334,7 @@ impl Examiner<'_> {
         }
         let failure = match report.stop {
             Some(Stop::Survived | Stop::Budget) => None,
-            Some(Stop::Idle | Stop::Loops) | None => Signature::of(&report.end),
+            Some(Stop::Hung(_)) | None => Signature::of(&report.end),
         };
         let notes = notes::read(&dir);
         let alone = rows.map(|r| match r.rows.as_slice() {
@@ -387,10 +387,11 @@ impl Examiner<'_> {
 
     /// Takes in a failing run of the command as it is.
     fn failed(&mut self, failure: Signature, report: RunReport, notes: Notes) {
-        let time = report.time.saturating_sub(report.stood);
+        let stood = report.end.hang.map_or(Duration::ZERO, Hang::stood);
+        let time = report.time.saturating_sub(stood);
         let taken = notes.batch.as_ref().map(|b| b.taken);
         self.lifetimes.failed(time, report.ticks, taken);
-        self.lifetimes.stood(report.stood);
+        self.lifetimes.stood(stood);
         self.failed_at.extend(notes.place());
         if !self.matrix.is_it(&failure) {
             self.matrix.failures.push(failure);

@@ -109,9 +109,9 @@ fn hypothesis(examined: &Examined, ranked: Ranked, first: bool) -> Hypothesis {
 
 fn explains(cause: Cause, setting: &Setting) -> bool {
     match setting {
-        Setting::Change(change) => cause.ends(*change) >= 0.3,
+        Setting::Change(change) => cause.explains(*change),
         Setting::WithoutVariable(_) => cause == Cause::Environment,
-        Setting::WithoutFile(_) => cause.ends(Change::NoLeftovers) >= 0.3,
+        Setting::WithoutFile(_) => cause.explains(Change::NoLeftovers),
         Setting::WithoutOption(_) | Setting::Option(..) | Setting::Key(..) => {
             cause == Cause::Options
         }
@@ -217,14 +217,16 @@ fn what(examined: &Examined, cause: Cause) -> String {
     if let Some(rows) = examined.told_rows().filter(|_| data) {
         text = format!("{text}: {rows}");
     }
-    let of_files = cause.ends(Change::NoLeftovers) >= 0.3;
     for (of, named) in [
         (
             cause == Cause::Options,
             examined.options.join(" together with "),
         ),
         (cause == Cause::Environment, examined.variables.join(", ")),
-        (of_files, examined.leftovers.join(", ")),
+        (
+            cause.explains(Change::NoLeftovers),
+            examined.leftovers.join(", "),
+        ),
     ] {
         if of && !named.is_empty() {
             text = format!("{text}: {named}");

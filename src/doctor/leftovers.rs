@@ -28,19 +28,16 @@ pub struct Leftover {
 
 /// What these settings leave out of the working directory.
 pub fn left_out(settings: &BTreeSet<Setting>, leftovers: &BTreeSet<Leftover>) -> BTreeSet<PathBuf> {
-    let mut without = BTreeSet::new();
-    for setting in settings {
+    let all = settings.contains(&Setting::Change(Change::NoLeftovers));
+    let roots = leftovers.iter().map(|left| &left.root).filter(|_| all);
+    let named = settings.iter().filter_map(|setting| {
         if let Setting::WithoutFile(name) = setting {
-            without.insert(name.into());
-        } else if *setting == Setting::Change(Change::NoLeftovers) {
-            without.extend(
-                leftovers
-                    .iter()
-                    .map(|leftover| PathBuf::from(&leftover.root)),
-            );
+            Some(name)
+        } else {
+            None
         }
-    }
-    without
+    });
+    roots.chain(named).map(PathBuf::from).collect()
 }
 
 /// A command's words with paths below one folder led below another.
@@ -112,15 +109,16 @@ impl Copy {
 
     /// Copies a file if it is not too large; says whether it has.
     fn file(&mut self, from: &Path, to: &Path) -> bool {
-        let length = fs::symlink_metadata(from)
-            .ok()
-            .filter(fs::Metadata::is_file)
-            .map(|meta| meta.len());
-        let Some(length) = length.filter(|length| *length <= self.bytes) else {
+        let meta = fs::symlink_metadata(from).ok();
+        let fits = |meta: &fs::Metadata| meta.is_file() && meta.len() <= self.bytes;
+        let Some(meta) = meta.filter(fits) else {
             return false;
         };
-        self.bytes -= length;
-        fs::copy(from, to).is_ok() || {
+        self.bytes -= meta.len();
+        // Programs compare times to see what is out of date.
+        let dated = |time| fs::File::open(to)?.set_modified(time);
+        let copied = fs::copy(from, to).and_then(|_| dated(meta.modified()?));
+        copied.is_ok() || {
             // Half of a copy would stand in a link's place.
             let _ = fs::remove_file(to);
             false
@@ -158,6 +156,8 @@ mod tests {
         assert!(!to.join(".cache/deep/x.npy").exists() && !to.join("data/z.npy").exists());
         assert!(to.join("elsewhere/z.npy").exists() && to.join("venv").is_symlink());
         assert!(to.join("gone").is_symlink() && !to.join("gone").exists());
+        let time = |dir: &Path| dir.join("train.py").metadata().unwrap().modified().unwrap();
+        assert_eq!(time(&to), time(&from));
         fs::write(to.join("train.py"), "another").unwrap();
         fs::write(to.join("src/new"), "new").unwrap();
         assert_eq!(

@@ -126,10 +126,8 @@ impl Lifetimes {
             longer.max(pass.min(longer * PASS_SHARE)) * smaller
         };
         let idle = Lifetimes::idle(bounds);
-        let loops = match bounds.deadline {
-            Some(deadline) => deadline,
-            None => (bounds.budget / LOOP_SHARE).max(LEAST_LOOP),
-        };
+        let loops = (bounds.budget / LOOP_SHARE).max(LEAST_LOOP);
+        let loops = bounds.deadline.unwrap_or(loops).mul_f64(slower);
         let survived = self.slowest.map(|slowest| {
             let time = (slowest * OUTLIVES).max(slowest + AT_LEAST).mul_f64(slower);
             // A standstill has to be seen before it counts as going on.
@@ -142,7 +140,8 @@ impl Lifetimes {
         let least = self.least(as_it_is, bounds).map(|l| l.mul_f64(slower));
         Limits {
             idle,
-            loops: loops.mul_f64(slower),
+            // A program that fails late may be silent for longer.
+            loops: (survived.is_none() || bounds.hangs).then_some(loops),
             deadline: match survived {
                 Some(_) => None,
                 None => Some(bounds.deadline.unwrap_or(LONGEST)),
@@ -191,6 +190,7 @@ mod tests {
         let limits = limits(&runs, false);
         assert_eq!((limits.survived, limits.work), (Some(SECOND * 30), 700));
         assert_eq!((limits.taken, limits.batches), (4, Some(20)));
+        assert_eq!(limits.loops, None);
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         };
         let limits =
             |runs: &Lifetimes| runs.limits(&BTreeSet::new(), false, &Notes::default(), bounds);
-        assert_eq!(limits(&runs).loops, SECOND * 150);
+        assert_eq!(limits(&runs).loops, Some(SECOND * 150));
         runs.failed(SECOND * 10, 900, None);
         runs.stood(SECOND * 150);
         assert_eq!(limits(&runs).survived, Some(SECOND * 330));

@@ -65,8 +65,7 @@ impl Recorded {
     fn place(&self) -> Option<usize> {
         let end = RunEnd {
             death: Death::Exited(1),
-            idle: None,
-            loops: false,
+            hang: None,
             oom_kills: 0,
             output: self.output.clone(),
         };
@@ -74,7 +73,6 @@ impl Recorded {
         let report = RunReport {
             end,
             stop: None,
-            stood: Duration::ZERO,
             time: Duration::from_secs(3),
             ticks: 200,
             memory: Vec::new(),

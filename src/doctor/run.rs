@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::signature::RunEnd;
+use crate::signature::{Hang, RunEnd};
 use fault::Death;
 use process::child::{self, ChildState, GroupLeader};
 use process::evidence::oom_kills;
@@ -32,13 +32,16 @@ const BUSY_TICKS: u64 = 3;
 /// What it is given to print its stacks, and after that to end, once it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Variables of the environment that differ from this process's: `None` removes one.
+pub type Environment = BTreeMap<String, Option<String>>;
+
 /// What is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invocation {
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// Variables of the environment that differ from this process's: `None` removes one.
-    pub environment: BTreeMap<String, Option<String>>,
+    /// What differs in its environment.
+    pub environment: Environment,
     /// Nothing of this process's environment is inherited but these.
     pub only: Option<BTreeSet<String>>,
     /// The working directory, where it is another one than this process's.
@@ -51,7 +54,7 @@ pub struct Limits {
     /// It stands still if it neither prints nor uses the processor for so long.
     pub idle: Duration,
     /// It is in an endless loop if it neither prints nor takes a batch for so long, although it uses the processor.
-    pub loops: Duration,
+    pub loops: Option<Duration>,
     /// It hangs if it takes so long.
     pub deadline: Option<Duration>,
     /// Whoever has run for so long has survived.
@@ -68,15 +71,28 @@ pub struct Limits {
     pub until: Instant,
 }
 
+impl Limits {
+    /// Whether a run of this age hangs, and how. `still`: since it last printed anything or used the processor; `silent`:
+    /// since it last printed anything or took a batch.
+    fn hang(&self, age: Duration, still: Duration, silent: Duration) -> Option<Hang> {
+        let late = self.deadline.is_some_and(|deadline| age >= deadline);
+        if still >= self.idle {
+            Some(Hang::Still(still))
+        } else if self.loops.is_some_and(|most| silent >= most) || late && silent >= age / 2 {
+            Some(Hang::Loops(silent))
+        } else {
+            late.then_some(Hang::Late(age))
+        }
+    }
+}
+
 /// Why a run was ended from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// It had outlived the failure.
     Survived,
-    /// It stood still.
-    Idle,
-    /// It was in an endless loop.
-    Loops,
+    /// It hung.
+    Hung(Hang),
     /// The budget was used up, or a signal came.
     Budget,
 }
@@ -90,8 +106,6 @@ pub struct RunReport {
     pub stop: Option<Stop>,
     /// Wall time.
     pub time: Duration,
-    /// How much of it had gone by since it last did something, where it hung.
-    pub stood: Duration,
     /// Processor time, in ticks, as far as it was seen.
     pub ticks: u64,
     /// Memory of it and all that it had started, in bytes, four times a second.
@@ -112,29 +126,8 @@ pub fn run(
 ) -> io::Result<RunReport> {
     let mark = mark_of(dir)?;
     let kills = oom_kills();
-    let mut command = command(invocation)?;
-    let inherited = std::env::var(VARIABLE).ok();
-    command.env(VARIABLE, mark.variable(inherited.as_deref()));
-    let (mut reader, writer) = io::pipe()?;
-    command
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone()?)
-        .stderr(writer);
-    // SAFETY: nothing is called between fork and exec.
-    unsafe { child::lead_group(&mut command, Signal::SIGKILL, || Ok(())) };
     let started = Instant::now();
-    let child = command.spawn()?;
-    // The command holds the other end of the pipe: its end would never be seen.
-    drop(command);
-    let output = Arc::new(Mutex::new(Tail::default()));
-    let kept = Arc::clone(&output);
-    thread::spawn(move || {
-        let mut buffer = vec![0; 16 * 1024];
-        while let Ok(length @ 1..) = reader.read(&mut buffer) {
-            let mut tail = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            tail.add(&buffer[..length]);
-        }
-    });
+    let (child, output) = start(invocation, &mark)?;
     let leader = GroupLeader::new(&child);
     let mut watch = Watch {
         leader: &leader,
@@ -152,11 +145,6 @@ pub fn run(
         most_ticks: 0,
     };
     let stop = watch.until_end(limits, stopped);
-    let stood = match stop {
-        Some(Stop::Idle) => watch.active.elapsed(),
-        Some(Stop::Loops) => watch.went_on.elapsed(),
-        Some(Stop::Survived | Stop::Budget) | None => Duration::ZERO,
-    };
     let (memory, training_from, ticks) = (watch.memory, watch.training_from, watch.most_ticks);
     let (end, _) = leader.end(Some(mark));
     let time = started.elapsed();
@@ -167,20 +155,48 @@ pub fn run(
         end: RunEnd {
             death: match stop {
                 Some(Stop::Survived) => Death::Exited(0),
-                Some(Stop::Idle | Stop::Loops | Stop::Budget) | None => end.death,
+                Some(Stop::Hung(_) | Stop::Budget) | None => end.death,
             },
-            idle: matches!(stop, Some(Stop::Idle | Stop::Loops)).then_some(time),
-            loops: stop == Some(Stop::Loops),
+            hang: match stop {
+                Some(Stop::Hung(hang)) => Some(hang),
+                Some(Stop::Survived | Stop::Budget) | None => None,
+            },
             oom_kills: oom_kills().saturating_sub(kills),
             output: text,
         },
         stop,
         time,
-        stood,
         ticks,
         memory,
         training_from,
     })
+}
+
+/// Starts it as the leader of a group, and gathers the end of what it prints.
+fn start(invocation: &Invocation, mark: &ProcessMark) -> io::Result<(Child, Arc<Mutex<Tail>>)> {
+    let mut command = command(invocation)?;
+    let inherited = std::env::var(VARIABLE).ok();
+    command.env(VARIABLE, mark.variable(inherited.as_deref()));
+    let (mut reader, writer) = io::pipe()?;
+    command
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    // SAFETY: nothing is called between fork and exec.
+    unsafe { child::lead_group(&mut command, Signal::SIGKILL, || Ok(())) };
+    let child = command.spawn()?;
+    // The command holds the other end of the pipe: its end would never be seen.
+    drop(command);
+    let output = Arc::new(Mutex::new(Tail::default()));
+    let kept = Arc::clone(&output);
+    thread::spawn(move || {
+        let mut buffer = vec![0; 16 * 1024];
+        while let Ok(length @ 1..) = reader.read(&mut buffer) {
+            let mut tail = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            tail.add(&buffer[..length]);
+        }
+    });
+    Ok((child, output))
 }
 
 /// What a run starts is known by the directory of its notes, which is this run's own.
@@ -281,16 +297,9 @@ impl Watch<'_> {
             {
                 Some(Stop::Survived)
             } else {
-                let still = now - self.active >= limits.idle;
-                let late = limits.deadline.is_some_and(|t| now - self.started >= t);
-                let (silent, computed) = (now - self.went_on, now - self.active <= SAMPLE * 8);
-                // Who is late has computed in vain if that is all that it did for half of its time.
-                let in_vain = late && computed && silent * 2 >= now - self.started;
-                if silent >= limits.loops && !still || in_vain {
-                    Some(Stop::Loops)
-                } else {
-                    (still || late).then_some(Stop::Idle)
-                }
+                let age = now - self.started;
+                let hang = limits.hang(age, now - self.active, now - self.went_on);
+                hang.map(Stop::Hung)
             };
             if let Some(stop) = stop {
                 self.terminate(stop);
@@ -338,8 +347,7 @@ impl Watch<'_> {
 
     /// Has it print its stacks where it stands still, then end.
     fn terminate(&self, stop: Stop) {
-        if matches!(stop, Stop::Idle | Stop::Loops) && self.dir.join(crate::notes::STACKS).exists()
-        {
+        if matches!(stop, Stop::Hung(_)) && self.dir.join(crate::notes::STACKS).exists() {
             self.leader.signal(Signal::SIGUSR2);
             self.wait(GRACE / 2);
         }
@@ -376,4 +384,34 @@ pub fn fresh_dir(base: &Path, number: usize) -> io::Result<PathBuf> {
     let dir = base.join(format!("run-{number}"));
     std::fs::create_dir(&dir)?;
     Ok(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hang_is_told_by_what_a_run_still_does() {
+        let seconds = Duration::from_secs;
+        let mut limits = Limits {
+            idle: seconds(30),
+            loops: Some(seconds(100)),
+            deadline: Some(seconds(200)),
+            survived: None,
+            work: 0,
+            taken: 0,
+            batches: None,
+            until: Instant::now(),
+        };
+        let hang = |limits: &Limits, age, still, silent| {
+            limits.hang(seconds(age), seconds(still), seconds(silent))
+        };
+        assert_eq!(hang(&limits, 150, 2, 90), None);
+        assert_eq!(hang(&limits, 150, 30, 120), Some(Hang::Still(seconds(30))));
+        assert_eq!(hang(&limits, 150, 2, 120), Some(Hang::Loops(seconds(120))));
+        assert_eq!(hang(&limits, 200, 2, 5), Some(Hang::Late(seconds(200))));
+        limits.loops = None;
+        assert_eq!(hang(&limits, 150, 2, 120), None);
+        assert_eq!(hang(&limits, 200, 2, 120), Some(Hang::Loops(seconds(120))));
+    }
 }

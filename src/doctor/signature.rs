@@ -1,5 +1,8 @@
 //! What tells one fault from another: its kind, its end, its place.
 
+use std::fmt;
+use std::time::Duration;
+
 use serde::Serialize;
 
 use fault::{Death, ErrorReport, Evidence, Fault, FaultKind, Phase, ProgramEnd};
@@ -26,20 +29,53 @@ pub struct Signature {
 pub struct RunEnd {
     /// Exit status or signal.
     pub death: Death,
-    /// It was ended because it neither printed anything nor used the processor for so many seconds.
-    pub idle: Option<std::time::Duration>,
-    /// It was ended because it did use the processor, and for long had neither printed anything nor taken a batch.
-    pub loops: bool,
+    /// It was ended because it hung.
+    pub hang: Option<Hang>,
     /// Processes that the kernel's OOM killer ended meanwhile.
     pub oom_kills: u64,
     /// The end of what it printed, standard output and error together.
     pub output: String,
 }
 
+/// How a run hung, and for how long it had done so when it was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hang {
+    /// It neither printed anything nor used the processor.
+    Still(Duration),
+    /// It used the processor, but neither printed anything nor took a batch.
+    Loops(Duration),
+    /// It went on, but had not ended by its deadline, which was so long.
+    Late(Duration),
+}
+
+impl Hang {
+    /// For how long nothing had come of it.
+    pub fn stood(self) -> Duration {
+        match self {
+            Hang::Still(time) | Hang::Loops(time) => time,
+            Hang::Late(_) => Duration::ZERO,
+        }
+    }
+}
+
+impl fmt::Display for Hang {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hang::Still(time) => write!(f, "it stood still for {} s", time.as_secs()),
+            Hang::Loops(time) => write!(
+                f,
+                "it computed for {} s, but neither printed anything nor took a batch",
+                time.as_secs()
+            ),
+            Hang::Late(time) => write!(f, "it had not ended after {} s", time.as_secs()),
+        }
+    }
+}
+
 impl Signature {
     /// The failure that a run ended with; `None` where it ended with status 0.
     pub fn of(end: &RunEnd) -> Option<Signature> {
-        if end.death == Death::Exited(0) && end.idle.is_none() {
+        if end.death == Death::Exited(0) && end.hang.is_none() {
             return None;
         }
         let fault = classify(end);
@@ -47,14 +83,8 @@ impl Signature {
         Some(Signature {
             // Of a standstill, where it stands is known by the stacks that it was made to print.
             line: known.line.or_else(|| fault::own_line(&end.output)),
-            end: match end.idle {
-                Some(idle) if end.loops => {
-                    format!(
-                        "it computed without a word or a batch until {} s",
-                        idle.as_secs()
-                    )
-                }
-                Some(idle) => format!("it stood still for {} s", idle.as_secs()),
+            end: match end.hang {
+                Some(hang) => hang.to_string(),
                 None => fault::describe_program(end.death),
             },
             message: message(&fault, end),
@@ -129,7 +159,7 @@ fn classify(end: &RunEnd) -> Fault {
                 output: end.output.clone(),
             }),
         }),
-        silent: end.idle,
+        silent: end.hang.map(Hang::stood),
         ..Evidence::default()
     })
 }
@@ -186,8 +216,7 @@ mod tests {
     fn end(death: Death, output: &str) -> RunEnd {
         RunEnd {
             death,
-            idle: None,
-            loops: false,
+            hang: None,
             oom_kills: 0,
             output: output.to_owned(),
         }
@@ -232,7 +261,7 @@ mod tests {
     fn every_standstill_is_the_same_failure() {
         let still = |output: &str| {
             let mut end = end(Death::Signaled(9), output);
-            end.idle = Some(std::time::Duration::from_secs(30));
+            end.hang = Some(Hang::Still(Duration::from_secs(30)));
             Signature::of(&end).unwrap()
         };
         let (a, b) = (still("epoch 1\n"), still("epoch 2\n"));

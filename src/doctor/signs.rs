@@ -8,11 +8,11 @@ use strum::{Display, VariantArray};
 use crate::inside::operation_name;
 use crate::notes::Notes;
 use crate::run::RunReport;
-use crate::signature::Signature;
+use crate::signature::{Hang, Signature};
 use crate::texts;
 use fault::Death;
 
-/// A sign. Its doc comment is what people read of it.
+/// A sign. What people read of it is in a table ([`Sign::says`]).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Display, VariantArray, Hash,
 )]
@@ -23,7 +23,7 @@ pub enum Sign {
     Flaky,
     /// It stands still.
     Hang,
-    /// It computes on and on, without a word or a batch.
+    /// It computes on and on, but neither prints nor takes a batch.
     Loops,
     /// It ends by a signal of native code.
     NativeCrash,
@@ -198,170 +198,106 @@ pub enum Sign {
 impl Sign {
     /// What was seen, for people.
     pub fn says(self) -> &'static str {
-        match self {
-            Sign::Flaky => "it does not fail every time",
-            Sign::Hang => "it stands still",
-            Sign::Loops => "it computes on and on, without a word or a batch",
-            Sign::NativeCrash => "native code crashed",
-            Sign::BusError => "it ends by SIGBUS",
-            Sign::IllegalInstruction => "it ends by SIGILL, the processor's illegal instruction",
-            Sign::Killed => "it was killed",
-            Sign::OomKilled => "the kernel's OOM killer ended it",
-            Sign::OutOfMemory => "host memory was used up",
-            Sign::OutOfGpuMemory => "GPU memory was used up",
-            Sign::MemoryGrows => "its memory grew until the end",
-            Sign::Exception => "it ends with a Python exception",
-            Sign::Cuda => "CUDA failed",
-            Sign::CudaIllegalInstruction => "CUDA's illegal instruction (715)",
-            Sign::CudaAddress => "CUDA's illegal or misaligned address",
-            Sign::CudaAssert => "an assertion failed on the GPU",
-            Sign::CudaNotReady => "CUDA's `device not ready` (600)",
-            Sign::CudaInstallation => "driver, libraries and card do not fit",
-            Sign::GpuLost => "the GPU is gone",
-            Sign::GpuBusy => "the GPU is in use or not permitted",
-            Sign::LabelText => "it names a label that is out of range",
-            Sign::IndexText => "it names an index that is out of range",
-            Sign::EmbeddingFrames => "it happens in an embedding",
-            Sign::ShapeText => "it names shapes that do not fit",
-            Sign::LossFrames => "it happens in a loss",
-            Sign::TypeText => "it names types or devices of tensors that do not belong together",
-            Sign::StateDictText => "it names weights that the model lacks, or does not have",
-            Sign::BrokenFileText => "it names a file that cannot be read as what it should be",
-            Sign::GroupFrames => "it happens where processes of a group wait for each other",
-            Sign::DanglingLink => "a link in the working directory leads nowhere",
-            Sign::AddressText => "it names an address or port that is in use",
-            Sign::EmptyText => "it names a data set, a list or a folder in which nothing is",
-            Sign::NoDeviceText => "it names a GPU that is not there",
-            Sign::InputText => "it asks for input, and there is none",
-            Sign::GraphText => "it names the graph of gradients",
-            Sign::PickleText => "it names something that cannot be sent to another process",
-            Sign::UntrustedText => "it names a class that a checkpoint may not bring",
-            Sign::LockedText => "it names a lock that another process holds",
-            Sign::ExistsText => "it names a file or directory that is there already",
-            Sign::UnsetText => "it names a variable of the environment that is not set",
-            Sign::UsageText => "it says that its arguments are not those that it takes",
-            Sign::ApiText => "it names something that this version of a library lacks",
-            Sign::LimitText => "it names a limit on threads, processes or sizes of files",
-            Sign::TimeText => "it names a limit of time",
-            Sign::WaitText => "it has waited for something in vain",
-            Sign::ValueText => "it names a value that does not have the form that it should",
-            Sign::OwnExit => "it ends by itself with a status, and without a traceback",
-            Sign::OwnRaise => "its own code raises the error",
-            Sign::Wanders => "it fails at other rows with other random numbers",
-            Sign::Various => "it fails in different ways from run to run",
-            Sign::ProcessorTime => "its time is limited, and used up",
-            Sign::Hot => "the card was hot each time it failed",
-            Sign::LongKernel => "an operation takes longer than half of Windows' 2 s",
-            Sign::NotFiniteText => "it names values that are not finite, or not in 0 to 1",
-            Sign::NotFiniteRows => "rows that it has taken are not finite",
-            Sign::NotFiniteModule => "a module makes values that are not finite of finite ones",
-            Sign::NotFiniteGradient => "a gradient is not finite, of finite values",
-            Sign::NotFiniteWeights => "weights are not finite",
-            Sign::Half => "it computes with 16-bit floats",
-            Sign::Backward => "it happens in the backward pass",
-            Sign::NoBatch => "it had not begun to train yet",
-            Sign::OperationOfCudnn => "the last operation is one that cuDNN has kernels for",
-            Sign::OperationWithTf32 => "the last operation is one that may use TF32",
-            Sign::RowFrames => "it happens while a row is read",
-            Sign::LoaderWorkerDied => "a loader's process ended",
-            Sign::LoaderWorkers => "loaders have processes",
-            Sign::ForkWithThreads => "it was forked while it had threads",
-            Sign::CudaInFork => "CUDA was used before a fork",
-            Sign::SharedMemory => "shared memory is short",
-            Sign::HidesStdlib => "a file hides a module of Python's",
-            Sign::SymbolText => "a library lacks a symbol or a version",
-            Sign::NoModule => "a module is missing",
-            Sign::NoFile => "a file is missing",
-            Sign::Permission => "something is not permitted",
-            Sign::DiskFull => "the disk is full",
-            Sign::Descriptors => "no file descriptor is left",
-            Sign::LocaleText => "text could not be decoded, or a number not read",
-            Sign::LocaleSet => "the locale is not C.UTF-8",
-            Sign::InImport => "the error was raised in an import",
-            Sign::ImportEffect => "an import changed what is not its own",
-            Sign::OtherThreads => "other modules start threads",
-            Sign::NetworkText => "the network did not answer",
-            Sign::OpenMpText => "OpenMP complains",
-            Sign::LibraryPathSet => "LD_LIBRARY_PATH or LD_PRELOAD is set",
-            Sign::Recursion => "the recursion is too deep",
-            Sign::SmallerBatch => "the batch that it had taken last is smaller than the others",
-            Sign::ReadsLeftovers => "it reads files that earlier runs may have left",
-        }
+        SIGNS[self as usize].2
     }
 
     /// How often it is seen with causes that have nothing to do with it, in 0 to 1.
     pub fn background(self) -> f64 {
-        match self {
-            Sign::Exception => 0.5,
-            Sign::LoaderWorkers | Sign::LocaleSet | Sign::NoBatch => 0.3,
-            Sign::Wanders | Sign::ReadsLeftovers => 0.3,
-            Sign::OwnExit | Sign::OwnRaise => 0.15,
-            Sign::Flaky | Sign::NativeCrash | Sign::LibraryPathSet | Sign::OtherThreads => 0.12,
-            Sign::SmallerBatch => 0.08,
-            Sign::Backward | Sign::Half | Sign::ForkWithThreads | Sign::ImportEffect => 0.08,
-            Sign::OperationOfCudnn | Sign::OperationWithTf32 => 0.05,
-            Sign::Cuda | Sign::Hang | Sign::RowFrames | Sign::LossFrames | Sign::MemoryGrows => {
-                0.05
-            }
-            Sign::IndexText | Sign::EmbeddingFrames | Sign::NotFiniteText | Sign::InImport => 0.03,
-            Sign::LoaderWorkerDied | Sign::NotFiniteModule | Sign::ShapeText => 0.03,
-            Sign::NotFiniteGradient | Sign::Loops => 0.03,
-            Sign::Killed | Sign::Various => 0.03,
-            Sign::BusError
-            | Sign::IllegalInstruction
-            | Sign::OomKilled
-            | Sign::OutOfMemory
-            | Sign::OutOfGpuMemory
-            | Sign::CudaIllegalInstruction
-            | Sign::CudaAddress
-            | Sign::CudaAssert
-            | Sign::CudaNotReady
-            | Sign::CudaInstallation
-            | Sign::GpuLost
-            | Sign::GpuBusy
-            | Sign::LabelText
-            | Sign::TypeText
-            | Sign::StateDictText
-            | Sign::BrokenFileText
-            | Sign::AddressText
-            | Sign::DanglingLink
-            | Sign::GroupFrames
-            | Sign::EmptyText
-            | Sign::NoDeviceText
-            | Sign::InputText
-            | Sign::GraphText
-            | Sign::PickleText
-            | Sign::UntrustedText
-            | Sign::LockedText
-            | Sign::ExistsText
-            | Sign::UnsetText
-            | Sign::UsageText
-            | Sign::ApiText
-            | Sign::LimitText
-            | Sign::TimeText
-            | Sign::ValueText
-            | Sign::WaitText
-            | Sign::ProcessorTime
-            | Sign::Hot
-            | Sign::LongKernel
-            | Sign::NotFiniteRows
-            | Sign::NotFiniteWeights
-            | Sign::CudaInFork
-            | Sign::SharedMemory
-            | Sign::HidesStdlib
-            | Sign::SymbolText
-            | Sign::NoModule
-            | Sign::NoFile
-            | Sign::Permission
-            | Sign::DiskFull
-            | Sign::Descriptors
-            | Sign::LocaleText
-            | Sign::NetworkText
-            | Sign::OpenMpText
-            | Sign::Recursion => 0.01,
-        }
+        SIGNS[self as usize].1
     }
 }
+
+/// Every sign, in the order of [`Sign`], with how often it is seen by chance and what people read of it.
+#[rustfmt::skip] // A table: a line a sign.
+const SIGNS: &[(Sign, f64, &str)] = &[
+    (Sign::Flaky, 0.12, "it does not fail every time"),
+    (Sign::Hang, 0.05, "it stands still"),
+    (Sign::Loops, 0.03, "it computes on and on, but neither prints nor takes a batch"),
+    (Sign::NativeCrash, 0.12, "native code crashed"),
+    (Sign::BusError, 0.01, "it ends by SIGBUS"),
+    (Sign::IllegalInstruction, 0.01, "it ends by SIGILL, the processor's illegal instruction"),
+    (Sign::Killed, 0.03, "it was killed"),
+    (Sign::OomKilled, 0.01, "the kernel's OOM killer ended it"),
+    (Sign::OutOfMemory, 0.01, "host memory was used up"),
+    (Sign::OutOfGpuMemory, 0.01, "GPU memory was used up"),
+    (Sign::MemoryGrows, 0.05, "its memory grew until the end"),
+    (Sign::Exception, 0.5, "it ends with a Python exception"),
+    (Sign::Cuda, 0.05, "CUDA failed"),
+    (Sign::CudaIllegalInstruction, 0.01, "CUDA's illegal instruction (715)"),
+    (Sign::CudaAddress, 0.01, "CUDA's illegal or misaligned address"),
+    (Sign::CudaAssert, 0.01, "an assertion failed on the GPU"),
+    (Sign::CudaNotReady, 0.01, "CUDA's `device not ready` (600)"),
+    (Sign::CudaInstallation, 0.01, "driver, libraries and card do not fit"),
+    (Sign::GpuLost, 0.01, "the GPU is gone"),
+    (Sign::GpuBusy, 0.01, "the GPU is in use or not permitted"),
+    (Sign::LabelText, 0.01, "it names a label that is out of range"),
+    (Sign::IndexText, 0.03, "it names an index that is out of range"),
+    (Sign::EmbeddingFrames, 0.03, "it happens in an embedding"),
+    (Sign::ShapeText, 0.03, "it names shapes that do not fit"),
+    (Sign::LossFrames, 0.05, "it happens in a loss"),
+    (Sign::TypeText, 0.01, "it names types or devices of tensors that do not belong together"),
+    (Sign::StateDictText, 0.01, "it names weights that the model lacks, or does not have"),
+    (Sign::BrokenFileText, 0.01, "it names a file that cannot be read as what it should be"),
+    (Sign::AddressText, 0.01, "it names an address or port that is in use"),
+    (Sign::DanglingLink, 0.01, "a link in the working directory leads nowhere"),
+    (Sign::GroupFrames, 0.01, "it happens where processes of a group wait for each other"),
+    (Sign::EmptyText, 0.01, "it names a data set, a list or a folder in which nothing is"),
+    (Sign::NoDeviceText, 0.01, "it names a GPU that is not there"),
+    (Sign::InputText, 0.01, "it asks for input, and there is none"),
+    (Sign::GraphText, 0.01, "it names the graph of gradients"),
+    (Sign::PickleText, 0.01, "it names something that cannot be sent to another process"),
+    (Sign::UntrustedText, 0.01, "it names a class that a checkpoint may not bring"),
+    (Sign::LockedText, 0.01, "it names a lock that another process holds"),
+    (Sign::ExistsText, 0.01, "it names a file or directory that is there already"),
+    (Sign::UnsetText, 0.01, "it names a variable of the environment that is not set"),
+    (Sign::UsageText, 0.01, "it says that its arguments are not those that it takes"),
+    (Sign::ApiText, 0.01, "it names something that this version of a library lacks"),
+    (Sign::LimitText, 0.01, "it names a limit on threads, processes or sizes of files"),
+    (Sign::TimeText, 0.01, "it names a limit of time"),
+    (Sign::WaitText, 0.01, "it has waited for something in vain"),
+    (Sign::ValueText, 0.01, "it names a value that does not have the form that it should"),
+    (Sign::OwnExit, 0.15, "it ends by itself with a status, and without a traceback"),
+    (Sign::OwnRaise, 0.15, "its own code raises the error"),
+    (Sign::Wanders, 0.3, "it fails at other rows with other random numbers"),
+    (Sign::Various, 0.03, "it fails in different ways from run to run"),
+    (Sign::ProcessorTime, 0.01, "its time is limited, and used up"),
+    (Sign::Hot, 0.01, "the card was hot each time it failed"),
+    (Sign::LongKernel, 0.01, "an operation takes longer than half of Windows' 2 s"),
+    (Sign::NotFiniteText, 0.03, "it names values that are not finite, or not in 0 to 1"),
+    (Sign::NotFiniteRows, 0.01, "rows that it has taken are not finite"),
+    (Sign::NotFiniteModule, 0.03, "a module makes values that are not finite of finite ones"),
+    (Sign::NotFiniteGradient, 0.03, "a gradient is not finite, of finite values"),
+    (Sign::NotFiniteWeights, 0.01, "weights are not finite"),
+    (Sign::Half, 0.08, "it computes with 16-bit floats"),
+    (Sign::Backward, 0.08, "it happens in the backward pass"),
+    (Sign::OperationOfCudnn, 0.05, "the last operation is one that cuDNN and oneDNN have kernels for"),
+    (Sign::OperationWithTf32, 0.05, "the last operation is one that may use TF32"),
+    (Sign::NoBatch, 0.3, "it had not begun to train yet"),
+    (Sign::RowFrames, 0.05, "it happens while a row is read"),
+    (Sign::LoaderWorkerDied, 0.03, "a loader's process ended"),
+    (Sign::LoaderWorkers, 0.3, "loaders have processes"),
+    (Sign::ForkWithThreads, 0.08, "it was forked while it had threads"),
+    (Sign::CudaInFork, 0.01, "CUDA was used before a fork"),
+    (Sign::SharedMemory, 0.01, "shared memory is short"),
+    (Sign::HidesStdlib, 0.01, "a file hides a module of Python's"),
+    (Sign::SymbolText, 0.01, "a library lacks a symbol or a version"),
+    (Sign::NoModule, 0.01, "a module is missing"),
+    (Sign::NoFile, 0.01, "a file is missing"),
+    (Sign::Permission, 0.01, "something is not permitted"),
+    (Sign::DiskFull, 0.01, "the disk is full"),
+    (Sign::Descriptors, 0.01, "no file descriptor is left"),
+    (Sign::LocaleText, 0.01, "text could not be decoded, or a number not read"),
+    (Sign::LocaleSet, 0.3, "the locale is not C.UTF-8"),
+    (Sign::InImport, 0.03, "the error was raised in an import"),
+    (Sign::ImportEffect, 0.08, "an import changed what is not its own"),
+    (Sign::OtherThreads, 0.12, "other modules start threads"),
+    (Sign::NetworkText, 0.01, "the network did not answer"),
+    (Sign::OpenMpText, 0.01, "OpenMP complains"),
+    (Sign::LibraryPathSet, 0.12, "LD_LIBRARY_PATH or LD_PRELOAD is set"),
+    (Sign::Recursion, 0.01, "the recursion is too deep"),
+    (Sign::ReadsLeftovers, 0.3, "it reads files that earlier runs may have left"),
+    (Sign::SmallerBatch, 0.08, "the batch that it had taken last is smaller than the others"),
+];
 
 /// What the host tells of itself that matters here.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -450,9 +386,9 @@ fn see_end(
         Death::Exited(_) | Death::Unknown => None,
     };
     let is =
-        |signals: &[i32]| signal.is_some_and(|s| signals.contains(&s)) && run.end.idle.is_none();
-    see(Sign::Hang, run.end.idle.is_some());
-    see(Sign::Loops, run.end.loops);
+        |signals: &[i32]| signal.is_some_and(|s| signals.contains(&s)) && run.end.hang.is_none();
+    see(Sign::Hang, run.end.hang.is_some());
+    see(Sign::Loops, matches!(run.end.hang, Some(Hang::Loops(_))));
     see(
         Sign::NativeCrash,
         is(&[libc::SIGSEGV, libc::SIGABRT, libc::SIGFPE]),
@@ -475,7 +411,7 @@ fn see_end(
     see(Sign::LimitText, is(&[libc::SIGXFSZ]));
     let traced = text.contains("Traceback (most recent call last)");
     let own = matches!(run.end.death, Death::Exited(1..=123));
-    see(Sign::OwnExit, own && !traced && run.end.idle.is_none());
+    see(Sign::OwnExit, own && !traced && run.end.hang.is_none());
     see(Sign::OomKilled, run.end.oom_kills > 0);
     see(Sign::Exception, traced);
     see(Sign::Recursion, is_deep(text));
@@ -579,6 +515,12 @@ fn grows(memory: &[u64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_table_has_every_sign_in_order() {
+        let listed: Vec<Sign> = SIGNS.iter().map(|row| row.0).collect();
+        assert_eq!(listed, Sign::VARIANTS);
+    }
 
     #[test]
     fn memory_that_levels_off_does_not_grow() {

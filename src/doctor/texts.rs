@@ -44,11 +44,12 @@ const TEXTS: &[(Sign, &str)] = &[
         Sign::NoDeviceText,
         r"(?i)no cuda gpus are available|deserialize object on (?:a )?cuda|invalid device ordinal|not compiled with cuda|found no nvidia driver|cuda\.is_available\(\) is false|invalid device id",
     ),
-    // A training of our own, which is a process of its own.
+    // A training of a task is a process of its own, whose end is told by another one.
     (
         Sign::NativeCrash,
-        r"the worker died of SIG(?:SEGV|ABRT|BUS|FPE|ILL|TRAP)",
+        r"the worker died of SIG(?:SEGV|ABRT|FPE)",
     ),
+    (Sign::BusError, r"the worker died of SIGBUS"),
     (Sign::IllegalInstruction, r"the worker died of SIGILL"),
     (Sign::InputText, r"EOFError: EOF when reading a line"),
     (
@@ -292,6 +293,22 @@ mod tests {
     #[test]
     fn every_pattern_compiles() {
         assert_eq!(PATTERNS.len(), TEXTS.len());
+    }
+
+    #[test]
+    fn the_end_of_a_trainings_own_process_is_the_sign_that_a_programs_is() {
+        for (signal, sign) in [
+            (libc::SIGSEGV, Sign::NativeCrash),
+            (libc::SIGABRT, Sign::NativeCrash),
+            (libc::SIGBUS, Sign::BusError),
+            (libc::SIGILL, Sign::IllegalInstruction),
+        ] {
+            let told = fault::classify(&fault::Evidence {
+                death: Some(fault::Death::Signaled(signal)),
+                ..fault::Evidence::default()
+            });
+            assert_eq!(signs(&told.detail), [sign], "{}", told.detail);
+        }
     }
 
     #[test]

@@ -246,7 +246,7 @@ fn progress(ended: &RunEnded) -> String {
         (Some(failure), _) => format!("failed after {time}: {}", failure.text()),
         (None, Some(Stop::Survived)) => format!("goes on after {time}, when it had failed before"),
         (None, Some(Stop::Budget)) => format!("ended here after {time}"),
-        (None, Some(Stop::Idle | Stop::Loops) | None) => format!("ended well after {time}"),
+        (None, Some(Stop::Hung(_)) | None) => format!("ended well after {time}"),
     };
     format!("[{}] {what}: {end}", ended.number)
 }

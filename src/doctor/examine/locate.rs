@@ -19,9 +19,6 @@ const MOST_OPTIONS: usize = 40;
 /// Most folders of earlier runs that are left out one by one, where the program cannot do without all of them.
 const MOST_FOLDERS: usize = 6;
 
-/// A cause that ends by a change at least so often explains that it has.
-const EXPLAINS: f64 = 0.3;
-
 impl Examiner<'_> {
     /// Runs settings until it is known whether they end the failure; says whether they do.
     pub(super) fn ends(&mut self, settings: &BTreeSet<Setting>) -> Result<bool, Halt> {
@@ -71,7 +68,7 @@ impl Examiner<'_> {
     /// the likeliest cause explains that; a failure that comes now and then may have ended by chance, and more runs tell.
     pub(super) fn locate_cleared(&mut self, meanwhile: bool) -> Result<(), Halt> {
         let first = self.matrix.evidence.ranking()[0].cause;
-        let now = |change: Change| !meanwhile || first.ends(change) >= EXPLAINS;
+        let now = |change: Change| !meanwhile || first.explains(change);
         if now(Change::CleanEnvironment) {
             self.locate_variables()?;
         }
@@ -94,13 +91,7 @@ impl Examiner<'_> {
         if self.is_to_be_located(Change::CleanEnvironment) != Some(Verdict::Cleared) {
             return Ok(());
         }
-        let without = |names: &[String]| {
-            names
-                .iter()
-                .cloned()
-                .map(Setting::WithoutVariable)
-                .collect()
-        };
+        let without = |names: &[String]| each(names, Setting::WithoutVariable);
         let names = self.request.host.uncommon();
         self.variables = halved(names, &mut |names| self.ends(&without(names)))?;
         self.matrix.evidence.variable = !self.variables.is_empty();
@@ -110,6 +101,7 @@ impl Examiner<'_> {
     /// The files of earlier runs without which it does not fail: of all, where it ends without all, else of each folder
     /// without which the program can do.
     fn locate_leftovers(&mut self) -> Result<(), Halt> {
+        let without = |names: &[String]| each(names, Setting::WithoutFile);
         let left: BTreeSet<Leftover> = self.matrix.notes.leftovers.clone();
         let roots: BTreeSet<String> = left.iter().map(|l| l.root.clone()).collect();
         let mut found = match self.is_to_be_located(Change::NoLeftovers) {
@@ -161,6 +153,6 @@ impl Examiner<'_> {
     }
 }
 
-fn without(names: &[String]) -> BTreeSet<Setting> {
-    names.iter().cloned().map(Setting::WithoutFile).collect()
+fn each(names: &[String], setting: fn(String) -> Setting) -> BTreeSet<Setting> {
+    names.iter().cloned().map(setting).collect()
 }

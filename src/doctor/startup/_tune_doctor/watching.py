@@ -104,7 +104,8 @@ class Watching:
                 if isinstance(path, int) or flags & os.O_TRUNC:
                     return
                 path = os.path.abspath(os.fsdecode(path))
-                if path in seen or "site-packages" in path or path.startswith(here + ".git") or not path.startswith(here) or path.startswith(own) or path.endswith(self.NO_LEFTOVERS):
+                below = path.startswith(here) and not path.startswith((here + ".git", own))
+                if not below or path in seen or path.endswith(self.NO_LEFTOVERS) or not self.is_own(path):
                     return
                 seen.add(path)
                 names = path[len(here) :].split(os.sep)
