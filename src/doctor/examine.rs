@@ -258,7 +258,6 @@ impl Examiner<'_> {
         }
         self.locate_rows()?;
         self.locate_cleared(false)?;
-        self.locate_options()?;
         self.play()?;
         if let Some(pair) = self.matrix.best_pair() {
             self.ends(&pair)?;

@@ -64,8 +64,8 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    /// Of changes that leave out many things at once and have ended the failure, what it ended by. `meanwhile`: only where
-    /// the likeliest cause explains that; a failure that comes now and then may have ended by chance, and more runs tell.
+    /// Of changes that have ended the failure and change or leave out many things at once, what it ended by. `meanwhile`: only
+    /// where the likeliest cause explains that; a failure that comes now and then may have ended by chance, and more runs tell.
     pub(super) fn locate_cleared(&mut self, meanwhile: bool) -> Result<(), Halt> {
         let first = self.matrix.evidence.ranking()[0].cause;
         let now = |change: Change| !meanwhile || first.explains(change);
@@ -75,7 +75,13 @@ impl Examiner<'_> {
         if now(Change::NoLeftovers) {
             self.locate_leftovers()?;
         }
-        Ok(())
+        // Another number of batches may only move what an option asks for, and that is found sooner than more is known of it.
+        let smaller = first == Cause::BatchSize
+            && self.is_to_be_located(Change::HalfBatch) == Some(Verdict::Cleared);
+        match smaller || !meanwhile {
+            true => self.locate_options(),
+            false => Ok(()),
+        }
     }
 
     /// Whether the runs under a change are done, and it was not looked for what in it matters; says it once.
@@ -134,15 +140,15 @@ impl Examiner<'_> {
     }
 
     /// The options without which it does not fail, where nothing but a size of batch explains it.
-    pub(super) fn locate_options(&mut self) -> Result<(), Halt> {
+    fn locate_options(&mut self) -> Result<(), Halt> {
         let said = self.matrix.root().map_or("", |f| f.message.as_str());
         let names = most_suspect_first(&self.request.words, said);
-        // Another number of batches may only move what an option asks for.
         let first = self.matrix.evidence.ranking()[0].cause;
         let explained = !self.matrix.workarounds().is_empty() && first != Cause::BatchSize;
         if !self.request.options || names.len() > MOST_OPTIONS || explained {
             return Ok(());
         }
+        self.options.clear();
         for name in names {
             if self.ends(&BTreeSet::from([Setting::WithoutOption(name.clone())]))? {
                 self.options.push(name);
