@@ -26,9 +26,16 @@ def offset(polygon, by):
     return [np.array(path) / FINE for path in clipper.Execute(by * FINE)]
 
 
-def filled(size, polygon):
+def window(size, polygon):
+    """Where a polygon can be on a page, as an index, and the centres of the pixels there."""
+    low, high = np.floor(polygon.min(0)), np.ceil(polygon.max(0))
+    (left, top), (right, bottom) = np.clip([low, high], 0, size).astype(int)
+    x, y = np.meshgrid(np.arange(left, right) + 0.5, np.arange(top, bottom) + 0.5)
+    return np.s_[top:bottom, left:right], x, y
+
+
+def filled(x, y, polygon):
     """Pixels whose centres are inside: a ray to the left crosses an odd number of sides."""
-    x, y = np.meshgrid(np.arange(size[0]) + 0.5, np.arange(size[1]) + 0.5)
     inside = np.zeros(x.shape, bool)
     for (ax, ay), (bx, by) in zip(polygon, np.roll(polygon, -1, 0)):
         if ay != by:
@@ -36,9 +43,8 @@ def filled(size, polygon):
     return inside
 
 
-def distances(size, polygon):
+def distances(x, y, polygon):
     """The distance of each pixel's centre to the nearest side."""
-    x, y = np.meshgrid(np.arange(size[0]) + 0.5, np.arange(size[1]) + 0.5)
     least = np.full(x.shape, np.inf)
     for (ax, ay), (bx, by) in zip(polygon, np.roll(polygon, -1, 0)):
         dx, dy = bx - ax, by - ay
@@ -58,14 +64,18 @@ def labels(size, truths):
         by = abs(area) * (1 - RATIO**2) / length
         inner = [] if truth["ignored"] or np.ptp(polygon, 0).min() < SMALLEST else offset(polygon, -by)
         if not inner:
-            mask[filled(size, polygon)] = 0
+            where, x, y = window(size, polygon)
+            mask[where][filled(x, y, polygon)] = 0
             continue
         for path in inner:
-            shrunk[filled(size, path)] = 1
+            where, x, y = window(size, path)
+            shrunk[where][filled(x, y, path)] = 1
         for path in offset(polygon, by):
-            inside = filled(size, path)
-            near[inside] = 1
-            threshold = np.maximum(threshold, inside * np.clip(1 - distances(size, polygon) / by, 0, 1))
+            where, x, y = window(size, path)
+            inside = filled(x, y, path)
+            near[where][inside] = 1
+            slope = inside * np.clip(1 - distances(x, y, polygon) / by, 0, 1)
+            threshold[where] = np.maximum(threshold[where], slope)
     return np.stack([shrunk, mask, LOW + (HIGH - LOW) * threshold, near]).astype(np.float32)
 
 
