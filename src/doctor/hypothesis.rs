@@ -141,7 +141,7 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
         Sign::OtherThreads => notes.threads.iter().next().map(|m| format!("{m} does")),
         Sign::ForkWithThreads => notes.forked_with_threads.map(|n| format!("{n} threads")),
         Sign::LoaderWorkers => Some(format!("{} each", notes.loader_workers())),
-        Sign::NotFiniteModule => notes.not_finite.as_ref().map(|(m, ..)| m.clone()),
+        Sign::NotFiniteModule => notes.not_finite.as_ref().map(|r| r.module.clone()),
         Sign::NotFiniteGradient => {
             let gradient = notes.gradient_not_finite.as_ref();
             gradient.map(|g| g.line.as_ref().unwrap_or(&g.function).clone())
@@ -271,13 +271,17 @@ fn of_values(notes: &Notes, cause: Cause) -> String {
         let of = of.map_or_else(String::new, |line| format!(", of the operation at {line}"));
         let function = &gradient.function;
         text = format!("; {function} makes a gradient that is not finite{of}");
-    } else if let Some((module, ..)) = notes.not_finite.as_ref().filter(|_| of_values) {
-        text = format!("; {module} is the first module whose result is not finite");
+    } else if let Some(result) = notes.not_finite.as_ref().filter(|_| of_values) {
+        let module = &result.module;
+        text = match result.inputs_finite {
+            true => format!("; {module} is the first module whose result is not finite"),
+            false => format!("; what is computed before {module} is not finite first"),
+        };
     }
-    if let Some((optimizer, rate)) = notes.learning_rate.as_ref().filter(|_| of_values) {
-        text += &format!(
-            "; {optimizer} made a step with the learning rate {rate}: look at its schedule"
-        );
+    if let Some((optimizer, rate)) = &notes.learning_rate
+        && (of_values || cause == Cause::OwnCode)
+    {
+        text += &format!("; {optimizer} has the learning rate {rate}: look at its schedule");
     }
     text
 }

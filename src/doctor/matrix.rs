@@ -7,7 +7,7 @@ use strum::Display;
 
 use crate::causes::Cause;
 use crate::change::{Change, Host, Setting};
-use crate::notes::{Batch, Notes};
+use crate::notes::{Batch, Notes, WrongResult};
 use crate::rank::{Evidence, Ranked};
 use crate::signature::Signature;
 use crate::signs::Sign;
@@ -222,7 +222,10 @@ impl Matrix {
         let named = self.evidence.signs.contains(&NotFiniteText);
         let spoiled = self.notes.spoiled(named);
         let of_gradient = gradient.and_then(|gradient| gradient.batch.as_ref());
-        let batch = spoiled.or(of_gradient).or(self.notes.batch.as_ref())?;
+        let result = self.notes.not_finite.as_ref();
+        let of_result = result.and_then(WrongResult::of_batch);
+        let noted = spoiled.or(of_gradient).or(of_result);
+        let batch = noted.or(self.notes.batch.as_ref())?;
         let all = batch.rows.clone().filter(|rows| !rows.is_empty())?;
         let mut suspects = spoiled.map_or_else(Vec::new, Batch::rows_not_finite);
         if suspects.is_empty() {

@@ -111,6 +111,19 @@ pub struct Raised {
     pub handled: Option<String>,
 }
 
+/// A module's result that is not finite.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct WrongResult {
+    /// The module's class.
+    pub module: String,
+    /// What it was given is finite.
+    pub inputs_finite: bool,
+    /// Its weights are.
+    pub weights_finite: bool,
+    /// The batch that the program had taken last.
+    pub batch: Option<Batch>,
+}
+
 /// A gradient that is not finite, of finite values.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct WrongGradient {
@@ -167,10 +180,9 @@ pub struct Notes {
     pub threads: BTreeSet<String>,
     /// Threads at a fork.
     pub forked_with_threads: Option<u64>,
-    /// The first module of the network whose result was not finite: its class, whether what it was given and its weights
-    /// were finite.
-    pub not_finite: Option<(String, bool, bool)>,
-    /// An optimiser that has made a step with a learning rate which is not finite, and that rate, where operations were traced.
+    /// The first result of a module of the network that was not finite, where operations were traced.
+    pub not_finite: Option<WrongResult>,
+    /// An optimiser with a learning rate that is no finite number, and that rate.
     pub learning_rate: Option<(String, String)>,
     /// The first gradient that a step was made with and that was not finite, where operations were traced.
     pub gradient_not_finite: Option<WrongGradient>,
@@ -297,9 +309,7 @@ impl Notes {
             }
             "fork_with_threads" => self.forked_with_threads = number("threads"),
             "not_finite" if self.not_finite.is_none() => {
-                let finite = |key: &str| note[key].as_bool().unwrap_or(true);
-                let (inputs, weights) = (finite("inputs_finite"), finite("weights_finite"));
-                self.not_finite = Some((text("module"), inputs, weights));
+                self.not_finite = serde_json::from_value(note.clone()).ok();
             }
             "step" => self.stepped = true,
             "batch_not_finite" if self.batch_not_finite.is_none() => {
@@ -320,7 +330,6 @@ impl Notes {
     pub fn or_traced(self, traced: Notes) -> Notes {
         Notes {
             not_finite: self.not_finite.or(traced.not_finite),
-            learning_rate: self.learning_rate.or(traced.learning_rate),
             gradient_not_finite: self.gradient_not_finite.or(traced.gradient_not_finite),
             operation: self.operation.or(traced.operation),
             longest: self.longest.or(traced.longest),
@@ -390,6 +399,13 @@ impl Notes {
         let has_any = |batch: &&Batch| !batch.rows_not_finite().is_empty();
         let earlier = self.batch_not_finite.as_ref().filter(|_| named);
         self.batch.as_ref().filter(has_any).or(earlier)
+    }
+}
+
+impl WrongResult {
+    /// The batch of which it was made: weights that are no numbers make such results of any batch.
+    pub fn of_batch(&self) -> Option<&Batch> {
+        self.batch.as_ref().filter(|_| self.weights_finite)
     }
 }
 

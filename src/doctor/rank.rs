@@ -100,21 +100,27 @@ impl Evidence {
             .iter()
             .map(|(change, runs)| likelihood(cause, *change, *runs, self.base).ln())
             .sum();
+        // A row whose values are finite fails by something else.
+        let of_row: &[Cause] = match self.signs.contains(&Sign::NotFiniteRows) {
+            true => &[
+                Cause::NonFiniteInput,
+                Cause::BadRow,
+                Cause::LabelOutOfRange,
+                Cause::IndexOutOfRange,
+            ],
+            false => &[
+                Cause::BadRow,
+                Cause::LabelOutOfRange,
+                Cause::IndexOutOfRange,
+            ],
+        };
         let found: [(bool, &[Cause]); 3] = [
             (
                 self.options,
                 &[Cause::Options, Cause::Usage, Cause::Diverged],
             ),
             (self.variable, &[Cause::Environment, Cause::ShadowedLibrary]),
-            (
-                self.row,
-                &[
-                    Cause::BadRow,
-                    Cause::NonFiniteInput,
-                    Cause::LabelOutOfRange,
-                    Cause::IndexOutOfRange,
-                ],
-            ),
+            (self.row, of_row),
         ];
         let found: f64 = found
             .iter()

@@ -276,7 +276,7 @@ const SIGNS: &[(Sign, f64, &str)] = &[
     (Sign::RowFrames, 0.05, "it happens while a row is read"),
     (Sign::LoaderWorkerDied, 0.03, "a loader's process ended"),
     (Sign::LoaderWorkers, 0.3, "loaders have processes"),
-    (Sign::ForkWithThreads, 0.08, "it was forked while it had threads"),
+    (Sign::ForkWithThreads, 0.12, "it was forked while it had threads"),
     (Sign::CudaInFork, 0.01, "CUDA was used before a fork"),
     (Sign::SharedMemory, 0.01, "shared memory is short"),
     (Sign::HidesStdlib, 0.01, "a file hides a module of Python's"),
@@ -454,11 +454,12 @@ fn see_notes(notes: &Notes, named: bool, see: &mut impl FnMut(Sign, bool)) {
     see(Sign::ImportEffect, !notes.import_effects.is_empty());
     see(Sign::InImport, notes.raised_in_import.is_some());
     see(Sign::NotFiniteRows, notes.spoiled(named).is_some());
-    if let Some((_, inputs, weights)) = &notes.not_finite {
+    if let Some(result) = &notes.not_finite {
         // A step with such a gradient makes such weights.
         let of_gradient = notes.gradient_not_finite.is_some();
+        let (inputs, weights) = (result.inputs_finite, result.weights_finite);
         see(Sign::NotFiniteWeights, !weights && !of_gradient);
-        see(Sign::NotFiniteModule, *inputs && *weights);
+        see(Sign::NotFiniteModule, inputs && weights);
     }
     see(Sign::NotFiniteGradient, notes.gradient_not_finite.is_some());
     const CUDNN: &[&str] = &[

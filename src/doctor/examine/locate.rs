@@ -58,7 +58,8 @@ impl Examiner<'_> {
             self.fails_with(&Rows { loader, rows })
         };
         if let Culprits::These(rows) = culprits(suspects, &all, &mut fails)? {
-            self.matrix.evidence.row = rows.len() == 1;
+            // Of a program that needs two rows to run, the other one only keeps it company.
+            self.matrix.evidence.row = rows.len() <= 2;
             self.rows = Some(Rows { loader, rows });
         }
         Ok(())

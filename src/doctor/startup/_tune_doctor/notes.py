@@ -43,6 +43,7 @@ class Notes:
         self.longest = 0.0
         self.times = {}
         self.last_batch = None
+        self.wrong_result = False
         self.overflowed = False
         self.leftovers = 0
         self.builtins = set(vars(sys.modules["builtins"])) - {"_"}

@@ -22,8 +22,17 @@ class Python:
             tasks = len(os.listdir("/proc/self/task"))
         except OSError:
             tasks = len(others) + 1
-        if others:
+        # Where computing has made threads, loaders' workers know it and make none of their own.
+        if others or tasks > 1 and not self.in_loader():
             self.note("fork_with_threads", threads=tasks, python=len(others))
+
+    def in_loader(self):
+        frame = sys._getframe()
+        while frame is not None:
+            if frame.f_globals.get("__name__") == "torch.utils.data.dataloader":
+                return True
+            frame = frame.f_back
+        return False
 
     def spawn(self, multiprocessing):
         multiprocessing.set_start_method("spawn", force=True)

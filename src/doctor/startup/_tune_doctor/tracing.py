@@ -2,8 +2,9 @@
 
 import os
 
-# Operations by which a program looks at results: what it computed before says more.
+# Operations by which a program looks at results, and marks of the profiler's: what it computed before says more.
 CHECKS = ("aten.isnan.default", "aten.any.default", "aten._local_scalar_dense.default", "aten.ne.Tensor")
+MARKS = "profiler."
 
 
 class Tracing:
@@ -20,7 +21,7 @@ class Tracing:
 
         class Mode(TorchDispatchMode):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-                if state["looking"] or str(func) in CHECKS:
+                if state["looking"] or str(func) in CHECKS or str(func).startswith(MARKS):
                     return func(*args, **(kwargs or {}))
                 shapes = [list(a.shape) for a in args if isinstance(a, torch.Tensor)]
                 doctor.operation(str(func), shapes, torch._C._current_graph_task_id() >= 0)
@@ -46,15 +47,10 @@ class Tracing:
         def hook(module, args, output):
             if id(module) not in names:
                 names[id(module)] = type(module).__name__
-            if not finite(output):
+            if not self.wrong_result and not finite(output):
+                self.wrong_result = True
                 doctor.note("not_finite", module=names[id(module)], inputs_finite=finite(args),
-                            weights_finite=finite(list(module.parameters(recurse=False))))
-
-        def look_at_rates(optimizer, args, kwargs):
-            rates = [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
-            wrong = [rate for rate in rates if rate - rate != 0.0]
-            if wrong:
-                doctor.note("learning_rate", optimizer=type(optimizer).__name__, value=repr(wrong[0]))
+                            weights_finite=finite(list(module.parameters(recurse=False))), batch=doctor.last_batch)
 
         def look_at_gradients(optimizer, args, kwargs):
             function, line = state["gradient"] or (None, None)
@@ -67,7 +63,6 @@ class Tracing:
                 doctor.note("gradient_not_finite", function=function, line=line, batch=doctor.last_batch)
 
         torch.nn.modules.module.register_module_forward_hook(hook)
-        self.before_steps(look_at_rates)
         self.before_steps(look_at_gradients)
         # Each node of the graph keeps the traceback of its forward operation.
         torch.autograd.set_detect_anomaly(True, check_nan=False)

@@ -45,6 +45,10 @@ class Training:
                 warnings.simplefilter("ignore")  # It warns of graphics cards.
                 torch.backends.mkldnn.set_flags(False)
 
+        def one_thread():
+            torch.set_num_threads(1)
+            torch.set_num_threads = lambda number: None  # What the program asks for.
+
         acts = {
             "tf32_off": lambda: (
                 setattr(torch.backends.cuda.matmul, "allow_tf32", False),
@@ -53,7 +57,7 @@ class Training:
             "cudnn_off": lambda: setattr(torch.backends.cudnn, "enabled", False),
             "onednn_off": onednn_off,
             "deterministic": deterministic,
-            "one_thread": lambda: torch.set_num_threads(1),
+            "one_thread": one_thread,
             "operation_on_cpu": lambda: self.on_cpu(torch, os.environ.get("TUNE_DOCTOR_OPERATION", "")),
         }
         for change, act in acts.items():
@@ -150,14 +154,18 @@ class Training:
         register_optimizer_step_pre_hook(act)
 
     def steps(self):
-        """Notes that the program trains, which one without a loader may, too."""
+        """Notes that the program trains, which one without a loader may, too, and a learning rate that is none."""
 
-        def first(optimizer, args, kwargs):
+        def before(optimizer, args, kwargs):
             if not self.stepped:
                 self.stepped = True
                 self.note("step")
+            for group in optimizer.param_groups:
+                rate = group.get("lr", 0.0)
+                if isinstance(rate, complex) or isinstance(rate, float) and rate - rate != 0.0:
+                    self.note("learning_rate", optimizer=type(optimizer).__name__, value=repr(rate))
 
-        self.before_steps(first)
+        self.before_steps(before)
 
     def reseed_torch(self, torch):
         doctor = self
