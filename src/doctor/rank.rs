@@ -51,7 +51,7 @@ pub struct Evidence {
     pub without_options: bool,
     /// A variable without which it does not fail.
     pub variable: bool,
-    /// A row without which it does not fail, and with which alone it does.
+    /// A row with which alone it fails, or with one other where it needs two to run, and not with as many others.
     pub row: bool,
 }
 

@@ -70,6 +70,19 @@ mod tests {
     }
 
     #[test]
+    fn where_one_part_is_too_few_to_run_two_are_compared_with_two() {
+        let all: Vec<u32> = (0..100).collect();
+        let mut guilty = |parts: &[u32]| Ok::<_, ()>(parts.len() > 1 && parts.contains(&41));
+        let Culprits::These(found) = culprits(all.clone(), &all, &mut guilty).unwrap() else {
+            panic!("41 is guilty");
+        };
+        assert!(found.len() == 2 && found.contains(&41), "{found:?}");
+        let mut any = |parts: &[u32]| Ok::<_, ()>(parts.len() > 1);
+        let found = culprits(all.clone(), &all, &mut any);
+        assert_eq!(found, Ok(Culprits::Any));
+    }
+
+    #[test]
     fn one_of_a_hundred_takes_two_runs_for_each_halving_at_most() {
         for guilty in [0, 41, 99] {
             let (culprits, runs) = found(&[guilty]);

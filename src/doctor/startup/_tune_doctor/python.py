@@ -22,11 +22,12 @@ class Python:
             tasks = len(os.listdir("/proc/self/task"))
         except OSError:
             tasks = len(others) + 1
-        # Where computing has made threads, loaders' workers know it and make none of their own.
+        # Workers of a loader compute with one thread each, whatever threads computing has made here.
         if others or tasks > 1 and not self.in_loader():
             self.note("fork_with_threads", threads=tasks, python=len(others))
 
     def in_loader(self):
+        """Whether it is a loader that is starting a worker."""
         frame = sys._getframe()
         while frame is not None:
             if frame.f_globals.get("__name__") == "torch.utils.data.dataloader":
