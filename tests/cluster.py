@@ -1,9 +1,10 @@
-"""`tune submit` on a real Slurm cluster, and its script as tasks of a real HyperQueue (make test-cluster).
+"""`tune submit` on a real Slurm cluster, and on a real HyperQueue (make test-cluster).
 
     tests/cluster.py TUNE [HQ_PYTHON]
 
 Run by root on a machine with Debian's slurm-wlm, munge and postgresql. Slurm's daemons run here (tests/slurm.sh), jobs as an
-ordinary user. HQ_PYTHON is a Python that has the package hyperqueue.
+ordinary user. HQ_PYTHON is a Python that has the package hyperqueue: the script runs as its tasks. The package is without the
+command `hq`; where that is on the path, too, `tune submit` itself gives it the job.
 """
 
 import json
@@ -193,6 +194,54 @@ with LocalCluster() as cluster:
     assert len(nodes) == NODES and all(node["exit"] == 0 for node in nodes), nodes
 
 
+class HyperQueue:
+    """A server, and workers that may be stopped, as the project's user."""
+
+    def __init__(self, project):
+        self.project, self.running = project, []
+        project.environment["HQ_SERVER_DIR"] = project.dir + "/hq-server"
+        self.start("server", "start")
+        wait("the server", lambda: self.hq("server", "info", check=False).returncode == 0, 30)
+
+    def start(self, *words):
+        log = open(f"{self.project.dir}/hq-{words[0]}-{len(self.running)}.log", "w")
+        self.running.append(subprocess.Popen(USER + ["hq", *words], env=self.project.environment, cwd=self.project.dir,
+                                             stdout=log, stderr=log))
+
+    def hq(self, *words, check=True):
+        return subprocess.run(USER + ["hq", *words], env=self.project.environment, cwd=self.project.dir, check=check,
+                              capture_output=True, text=True)
+
+    def workers(self, count):
+        for _ in range(count):
+            self.start("worker", "start", "--cpus=1")
+        wait("workers", lambda: len(json.loads(self.hq("worker", "list", "--output-mode=json").stdout)) >= count, 30)
+
+    def end(self):
+        self.hq("server", "stop", check=False)
+        for program in self.running:
+            program.wait(30)
+
+
+def by_hq(project):
+    """`tune submit` calls `hq`; a worker that is stopped under way loses nothing."""
+    queue = HyperQueue(project)
+    try:
+        queue.workers(NODES)
+        more = ["--time", "10m", "--set", "task.step_ms=100", "--set", "storage.lease=10s"]
+        project.submit("byhq", 60, *more, on="hyperqueue")
+        project.started("byhq")
+        # The first node has the database.
+        queue.hq("worker", "stop", str(NODES))
+        queue.workers(1)
+        queue.hq("job", "wait", "all")
+        counts = json.loads(queue.hq("job", "list", "--all", "--output-mode=json").stdout)[0]["task_stats"]
+        assert counts["finished"] == NODES and not counts["failed"], counts
+    finally:
+        queue.end()
+    project.whole("byhq", 60)
+
+
 def main():
     tune, *hq = sys.argv[1:]
     cluster = Cluster()
@@ -211,6 +260,11 @@ def main():
             project = Project(tune)
             hyperqueue(project, hq[0])
             print("hyperqueue: passed", flush=True)
+            shutil.rmtree(project.dir)
+        if shutil.which("hq"):
+            project = Project(tune)
+            by_hq(project)
+            print("by_hq: passed", flush=True)
             shutil.rmtree(project.dir)
     finally:
         cluster.end()

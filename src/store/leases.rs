@@ -82,7 +82,7 @@ impl Store {
                 "UPDATE tune_leases SET expires = {} + seconds WHERE run_id = ?1",
                 conn.clock()
             );
-            conn.execute(&renew, &[&run_id])?;
+            conn.write(&renew, &[&run_id])?;
             Ok(())
         })
     }
@@ -185,7 +185,7 @@ pub(super) fn begin_lease(
         "INSERT INTO tune_leases (run_id, node, seconds, expires) VALUES (?1, ?2, ?3, {} + ?3)",
         conn.clock()
     );
-    conn.execute(&begin, &[&run_id, &node, &seconds])?;
+    conn.write(&begin, &[&run_id, &node, &seconds])?;
     Ok(())
 }
 
@@ -196,7 +196,7 @@ impl Batch<'_> {
             "UPDATE tune_leases SET expires = {} WHERE run_id = ?1",
             self.conn.clock()
         );
-        self.conn.execute(&end, &[&self.run_id])?;
+        self.conn.write(&end, &[&self.run_id])?;
         Ok(())
     }
 }

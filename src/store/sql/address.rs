@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode};
 
 /// How to reach a server and a database of it.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub struct Address {
     service: Option<String>,
     /// A file with certificates of authorities; `None`: those that browsers trust.
     roots: Option<PathBuf>,
-    config: postgres::Config,
+    config: tokio_postgres::Config,
 }
 
 /// Two addresses are the same where people read the same.
@@ -83,10 +83,11 @@ impl Address {
             }
         }
         let plain = format!("postgresql://{base}?{}", kept.join("&"));
-        let mut config: postgres::Config = plain.parse().map_err(|error: postgres::Error| {
-            let why = std::error::Error::source(&error).map(ToString::to_string);
-            format!("{}; {FORM}", why.unwrap_or_else(|| error.to_string()))
-        })?;
+        let mut config: tokio_postgres::Config =
+            plain.parse().map_err(|error: tokio_postgres::Error| {
+                let why = std::error::Error::source(&error).map(ToString::to_string);
+                format!("{}; {FORM}", why.unwrap_or_else(|| error.to_string()))
+            })?;
         if let Some(mode) = mode {
             config.ssl_mode(mode);
         }
@@ -118,7 +119,7 @@ impl Address {
     pub(super) fn config(
         &self,
         environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<postgres::Config, String> {
+    ) -> Result<tokio_postgres::Config, String> {
         let mut config = self.config.clone();
         let home = environment("HOME").map(PathBuf::from).unwrap_or_default();
         if let Some(name) = self.service.clone().or_else(|| environment("PGSERVICE")) {
@@ -165,7 +166,7 @@ fn ssl_mode(word: &str) -> Result<SslMode, String> {
 }
 
 /// Adds what a service file says under a name; what the URL says wins.
-fn serve(config: &mut postgres::Config, file: &Path, name: &str) -> Result<(), String> {
+fn serve(config: &mut tokio_postgres::Config, file: &Path, name: &str) -> Result<(), String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| format!("the service file {}: {error}", file.display()))?;
     let mut lines = text.lines().map(str::trim);
@@ -196,7 +197,7 @@ fn serve(config: &mut postgres::Config, file: &Path, name: &str) -> Result<(), S
 
 /// The password that a file has for a server, in the format of PostgreSQL's `.pgpass`.
 fn password(
-    config: &postgres::Config,
+    config: &tokio_postgres::Config,
     file: &Path,
     me: Option<String>,
 ) -> Result<Option<String>, String> {

@@ -7,9 +7,9 @@ use std::error::Error;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, civil};
-use postgres::types::private::BytesMut;
-use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use rusqlite::types::Value;
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use messages::clock::to_store as stamp;
 

@@ -6,14 +6,14 @@ use std::hash::{DefaultHasher, Hasher};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use postgres::config::SslMode;
-use postgres::error::SqlState;
-use postgres::types::ToSql;
-use postgres::{Client, NoTls, Statement};
 use rusqlite::types::Value;
+use tokio_postgres::Statement;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::error::SqlState;
 
 use super::address::Address;
 use super::cells::{Cell, Parameter};
+use super::session::Session;
 use super::{Args, Kind, Purpose};
 
 /// How long a connection may take to be made.
@@ -36,7 +36,7 @@ const SETTINGS: &str = "SET TIME ZONE 'UTC'; SET synchronous_commit = on;
 /// A connection to a server.
 pub(crate) struct Server {
     address: Address,
-    client: RefCell<Option<Client>>,
+    session: RefCell<Option<Session>>,
     prepared: RefCell<HashMap<String, Prepared>>,
     patience: Shared<Duration>,
     /// The study that this connection keeps other nodes from.
@@ -65,7 +65,7 @@ impl Server {
     pub(crate) fn connect(address: &Address) -> Result<Server, Kind> {
         let server = Server {
             address: address.clone(),
-            client: RefCell::new(None),
+            session: RefCell::new(None),
             prepared: RefCell::default(),
             patience: Shared::new(Duration::from_millis(500)),
             held: RefCell::new(None),
@@ -81,25 +81,25 @@ impl Server {
     /// is lost with it.
     fn with<T>(
         &self,
-        act: impl FnOnce(&mut Client) -> Result<T, postgres::Error>,
+        act: impl FnOnce(&mut Session) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, Kind> {
-        let mut client = self.client.borrow_mut();
-        if client.as_ref().is_none_or(Client::is_closed) {
+        let mut session = self.session.borrow_mut();
+        if session.as_ref().is_none_or(Session::is_closed) {
             if self.inside.get() {
                 let what = "the connection was lost in the middle of a transaction";
                 return Err(Kind::Unreachable(what.to_owned()));
             }
             self.prepared.borrow_mut().clear();
-            *client = None;
-            *client = Some(self.open()?);
+            *session = None;
+            *session = Some(self.open()?);
         }
-        match client.as_mut() {
-            Some(client) => act(client).map_err(Kind::from),
+        match session.as_mut() {
+            Some(session) => act(session).map_err(Kind::from),
             None => Err(Kind::Unreachable("no connection".to_owned())),
         }
     }
 
-    fn open(&self) -> Result<Client, Kind> {
+    fn open(&self) -> Result<Session, Kind> {
         let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let mut config = self.address.config(environment).map_err(Kind::Denied)?;
         config
@@ -107,36 +107,37 @@ impl Server {
             .connect_timeout(CONNECTING)
             .tcp_user_timeout(SILENCE)
             .keepalives_idle(SILENCE / 2);
-        let mut client = match config.get_ssl_mode() == SslMode::Disable {
-            true => config.connect(NoTls)?,
-            false => config.connect(super::tls::connector(self.address.roots())?)?,
+        let tls = match config.get_ssl_mode() == SslMode::Disable {
+            true => None,
+            false => Some(super::tls::connector(self.address.roots())?),
         };
-        client.batch_execute(SETTINGS)?;
+        let mut session = Session::open(&config, tls)?;
+        session.batch(SETTINGS)?;
         let wait = self.patience.get().as_millis().max(1);
-        client.batch_execute(&format!("SET lock_timeout = '{wait}ms'"))?;
-        check(&mut client)?;
+        session.batch(&format!("SET lock_timeout = '{wait}ms'"))?;
+        check(&mut session)?;
         if let Some((study_id, node)) = &*self.held.borrow() {
-            self.hold_again(&mut client, *study_id, node.as_deref())?;
+            self.hold_again(&mut session, *study_id, node.as_deref())?;
         }
-        Ok(client)
+        Ok(session)
     }
 
     /// Takes the lock of the study for a connection that is made in the place of one that was lost, which the server may
     /// believe in still.
     fn hold_again(
         &self,
-        client: &mut Client,
+        session: &mut Session,
         study_id: i64,
         node: Option<&str>,
     ) -> Result<(), Kind> {
         if let Some((pid, began)) = &*self.holder.borrow() {
-            let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            let end = "SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
                 WHERE pid = $1 AND CAST(backend_start AS text) = $2";
-            client.query(end, &[pid, began])?;
+            session.row(end, &[pid, began])?;
         }
         let start = Instant::now();
         loop {
-            match hold(client, study_id, node) {
+            match hold(session, study_id, node) {
                 Ok(holder) => {
                     self.holder.replace(Some(holder));
                     return Ok(());
@@ -155,8 +156,8 @@ impl Server {
     pub(super) fn hold(&self, study_id: i64, node: Option<&str>) -> Result<(), Kind> {
         // The first use finds out whether the connection is there.
         self.batch("")?;
-        if let Some(client) = self.client.borrow_mut().as_mut() {
-            self.holder.replace(Some(hold(client, study_id, node)?));
+        if let Some(session) = self.session.borrow_mut().as_mut() {
+            self.holder.replace(Some(hold(session, study_id, node)?));
         }
         self.held.replace(Some((study_id, node.map(str::to_owned))));
         Ok(())
@@ -169,17 +170,24 @@ impl Server {
     }
 
     pub(super) fn batch(&self, sql: &str) -> Result<(), Kind> {
-        self.with(|client| client.batch_execute(sql))
+        self.with(|session| session.batch(sql))
     }
 
     pub(super) fn execute(&self, sql: &str, args: Args<'_>) -> Result<usize, Kind> {
         let (prepared, parameters) = self.ready(sql, args)?;
-        let parameters: Vec<_> = parameters
-            .iter()
-            .map(|p| p as &(dyn ToSql + Sync))
-            .collect();
-        let changed = self.with(|client| client.execute(&prepared.statement, &parameters))?;
+        let changed = self.with(|session| session.execute(&prepared.statement, &parameters))?;
         usize::try_from(changed).map_err(|error| Kind::Sql(error.to_string()))
+    }
+
+    pub(super) fn write(&self, sql: &str, args: Args<'_>) -> Result<(), Kind> {
+        if !self.inside.get() {
+            return self.execute(sql, args).map(|_| ());
+        }
+        let (prepared, parameters) = self.ready(sql, args)?;
+        self.with(|session| {
+            session.keep(prepared.statement, parameters);
+            Ok(())
+        })
     }
 
     pub(super) fn each(
@@ -189,11 +197,7 @@ impl Server {
         mut take: impl FnMut(&[Value]) -> Result<(), Kind>,
     ) -> Result<(), Kind> {
         let (prepared, parameters) = self.ready(sql, args)?;
-        let parameters: Vec<_> = parameters
-            .iter()
-            .map(|p| p as &(dyn ToSql + Sync))
-            .collect();
-        let rows = self.with(|client| client.query(&prepared.statement, &parameters))?;
+        let rows = self.with(|session| session.query(&prepared.statement, &parameters))?;
         let mut values = Vec::new();
         for row in rows {
             values.clear();
@@ -226,12 +230,17 @@ impl Server {
     /// The statement as the server has it, and its parameters.
     fn ready(&self, sql: &str, args: Args<'_>) -> Result<(Prepared, Vec<Parameter>), Kind> {
         let known = self.prepared.borrow().get(sql).cloned();
-        let closed = || self.client.borrow().as_ref().is_none_or(Client::is_closed);
+        let closed = || {
+            self.session
+                .borrow()
+                .as_ref()
+                .is_none_or(Session::is_closed)
+        };
         let prepared = match known.filter(|_| !closed()) {
             Some(prepared) => prepared,
             None => {
                 let (text, parameters) = in_its_words(sql);
-                let statement = self.with(|client| client.prepare(&text))?;
+                let statement = self.with(|session| session.prepare(&text))?;
                 let prepared = Prepared {
                     statement,
                     parameters,
@@ -269,7 +278,7 @@ impl Server {
         self.number.set(None);
         // A connection that was lost since it was last used is found out here, where nothing is lost with it.
         if self.batch(begin).is_err() {
-            self.client.borrow_mut().take();
+            self.session.borrow_mut().take();
             self.batch(begin)?;
         }
         self.inside.set(true);
@@ -279,8 +288,9 @@ impl Server {
             Ok(done) => self.commit().map(|()| done),
             Err(kind) => {
                 // A connection that is lost has rolled back.
-                if let Some(client) = self.client.borrow_mut().as_mut() {
-                    let _ = client.batch_execute("ROLLBACK");
+                if let Some(session) = self.session.borrow_mut().as_mut() {
+                    session.forget();
+                    let _ = session.batch("ROLLBACK");
                 }
                 Err(kind)
             }
@@ -290,15 +300,16 @@ impl Server {
     /// Commits. Where the connection is lost before the server has answered, it is asked by another one what has become of
     /// the transaction.
     fn commit(&self) -> Result<(), Kind> {
-        let mut client = self.client.borrow_mut();
-        let Some(open) = client.as_mut() else {
+        let mut session = self.session.borrow_mut();
+        let Some(open) = session.as_mut() else {
             return Err(Kind::Unreachable("the connection was lost".to_owned()));
         };
-        let Err(error) = open.batch_execute("COMMIT") else {
+        // Behind a statement that fails, COMMIT is a ROLLBACK.
+        let Err(error) = open.batch("COMMIT") else {
             return Ok(());
         };
         let lost = open.is_closed();
-        drop(client);
+        drop(session);
         match self.number.get() {
             Some(number) if lost => match self.committed(number) {
                 Ok(true) => Ok(()),
@@ -361,18 +372,18 @@ impl Server {
 
 /// Takes the locks that stand for a study; the server gives them back when the connection ends. A node shares the study's
 /// with others, and has that of its name to itself. Which process of the server has them, and when that began.
-fn hold(client: &mut Client, study_id: i64, node: Option<&str>) -> Result<(i32, String), Kind> {
+fn hold(session: &mut Session, study_id: i64, node: Option<&str>) -> Result<(i32, String), Kind> {
     let study = i32::try_from(study_id).map_err(|_| Kind::UnknownStudy(study_id))?;
     let got: bool = match node {
         None => {
             let alone = "SELECT pg_try_advisory_lock(1953852005, $1)";
-            client.query_one(alone, &[&study])?.try_get(0)?
+            session.row(alone, &[&study])?.try_get(0)?
         }
         Some(node) => {
             let node = format!("node {node} of tune");
             let shared = "SELECT CASE WHEN pg_try_advisory_lock_shared(1953852005, $1)
                 THEN pg_try_advisory_lock(hashtext($2), $1) ELSE FALSE END";
-            client.query_one(shared, &[&study, &node])?.try_get(0)?
+            session.row(shared, &[&study, &node])?.try_get(0)?
         }
     };
     if !got {
@@ -380,7 +391,7 @@ fn hold(client: &mut Client, study_id: i64, node: Option<&str>) -> Result<(i32, 
     }
     let own = "SELECT pid, CAST(backend_start AS text)
         FROM pg_stat_activity WHERE pid = pg_backend_pid()";
-    let row = client.query_one(own, &[])?;
+    let row = session.row(own, &[])?;
     Ok((row.try_get(0)?, row.try_get(1)?))
 }
 
@@ -392,8 +403,8 @@ fn text(value: &Value) -> Option<&str> {
 }
 
 /// Refuses a server that lacks what is needed.
-fn check(client: &mut Client) -> Result<(), Kind> {
-    let row = client.query_one(
+fn check(session: &mut Session) -> Result<(), Kind> {
+    let row = session.row(
         "SELECT CAST(current_setting('server_version_num') AS bigint) / 10000,
              current_setting('server_encoding')",
         &[],
@@ -437,8 +448,8 @@ fn in_its_words(sql: &str) -> (String, Vec<usize>) {
 }
 
 /// What a server says, by what a person can do about it.
-impl From<postgres::Error> for Kind {
-    fn from(error: postgres::Error) -> Kind {
+impl From<tokio_postgres::Error> for Kind {
+    fn from(error: tokio_postgres::Error) -> Kind {
         let Some(db) = error.as_db_error() else {
             let source = std::error::Error::source(&error).map(ToString::to_string);
             let what = match source {

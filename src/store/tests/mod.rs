@@ -7,7 +7,6 @@ mod in_a_file;
 mod on_a_server;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod speed;
 mod versions;
 
 use std::marker::PhantomData;

@@ -528,3 +528,38 @@ fn what_we_keep_of_a_study_goes_when_optuna_deletes_it() {
     assert!(bench.store.runs(id).unwrap().is_empty());
     assert!(bench.store.all_attempts(id).unwrap().is_empty());
 }
+
+#[test]
+fn statements_that_nobody_waits_for_are_carried_out_in_order_and_fail_the_whole_transaction() {
+    let mut bench = Bench::new();
+    let add = "INSERT INTO studies (study_name) VALUES (?1)";
+    let rename = "UPDATE studies SET study_name = ?2 WHERE study_name = ?1";
+    let many = 40;
+    bench
+        .store
+        .write(|conn| {
+            conn.write(add, &[&"0"])?;
+            (0..many).try_for_each(|n| conn.write(rename, &[&n.to_string(), &(n + 1).to_string()]))
+        })
+        .unwrap();
+    let names = |bench: &Bench| -> Vec<String> {
+        let studies = bench.store.studies().unwrap().into_iter();
+        studies.map(|study| study.name).collect()
+    };
+    assert_eq!(names(&bench), ["s", "40"]);
+    for asked in [true, false] {
+        let twice = bench.store.write(|conn| {
+            conn.write(add, &[&"another"])?;
+            conn.write(add, &[&"s"])?;
+            conn.write(add, &[&"a third"])?;
+            match asked {
+                true => conn.value::<i64>("SELECT COUNT(*) FROM studies", &[]),
+                false => Ok(0),
+            }
+        });
+        let error = twice.unwrap_err().to_string().to_lowercase();
+        assert!(error.contains("unique"), "{error}");
+        assert_eq!(names(&bench), ["s", "40"]);
+    }
+    bench.start(0);
+}

@@ -1,0 +1,151 @@
+//! A session on a PostgreSQL server, whose statements need not wait for each other: what nobody needs an answer to is
+//! kept and goes out together with the next that somebody does (pipelining), so that a transaction takes a few journeys to the
+//! server and not one a statement, while the others wait for its lock.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use tokio::runtime::{self, Runtime};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::Kind;
+use super::cells::Parameter;
+
+/// What moves bytes between client and server until the session ends.
+type Transport = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+
+/// An open session.
+pub(super) struct Session {
+    runtime: Runtime,
+    client: Client,
+    /// `None`: it has ended.
+    transport: Option<Transport>,
+    /// What goes out with the next statement that somebody waits for.
+    kept: Vec<(Statement, Vec<Parameter>)>,
+}
+
+impl Session {
+    /// Opens one; by TLS where there is a connector.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or refuses this user.
+    pub(super) fn open(config: &Config, tls: Option<MakeRustlsConnect>) -> Result<Session, Kind> {
+        let mut runtime = runtime::Builder::new_current_thread();
+        let runtime = (runtime.enable_all().build())
+            .map_err(|error| Kind::Unreachable(format!("no runtime for a connection: {error}")))?;
+        let (client, transport) = runtime.block_on(async {
+            Ok::<_, Error>(match tls {
+                None => {
+                    let (client, transport) = config.connect(NoTls).await?;
+                    (client, Box::pin(transport) as Transport)
+                }
+                Some(tls) => {
+                    let (client, transport) = config.connect(tls).await?;
+                    (client, Box::pin(transport) as Transport)
+                }
+            })
+        })?;
+        Ok(Session {
+            runtime,
+            client,
+            transport: Some(transport),
+            kept: Vec::new(),
+        })
+    }
+
+    /// Whether the connection was lost, as far as is known.
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Keeps a statement for the next one that somebody waits for. An error that it gives is then that one's.
+    pub(super) fn keep(&mut self, statement: Statement, parameters: Vec<Parameter>) {
+        self.kept.push((statement, parameters));
+    }
+
+    /// Forgets what was kept.
+    pub(super) fn forget(&mut self) {
+        self.kept.clear();
+    }
+
+    /// Prepares a statement.
+    pub(super) fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        self.ask(async |client| client.prepare(sql).await)
+    }
+
+    /// Carries out a statement; how many rows it has changed.
+    pub(super) fn execute(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Parameter],
+    ) -> Result<u64, Error> {
+        self.ask(async |client| client.execute_raw(statement, parameters).await)
+    }
+
+    /// The rows of an answer.
+    pub(super) fn query(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Parameter],
+    ) -> Result<Vec<Row>, Error> {
+        let parameters: Vec<_> = parameters
+            .iter()
+            .map(|p| p as &(dyn ToSql + Sync))
+            .collect();
+        self.ask(async |client| client.query(statement, &parameters).await)
+    }
+
+    /// The only row of an answer to a statement that is asked for once.
+    pub(super) fn row(
+        &mut self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, Error> {
+        self.ask(async |client| client.query_one(sql, parameters).await)
+    }
+
+    /// Carries out statements without parameters.
+    pub(super) fn batch(&mut self, sql: &str) -> Result<(), Error> {
+        self.ask(async |client| client.batch_execute(sql).await)
+    }
+
+    /// Sends what was kept and behind it what `act` asks, without waiting in between. The error is the first one.
+    fn ask<T>(&mut self, act: impl AsyncFnOnce(&Client) -> Result<T, Error>) -> Result<T, Error> {
+        let Session {
+            runtime,
+            client,
+            transport,
+            kept,
+        } = self;
+        let kept = std::mem::take(kept);
+        let mut sent: Vec<_> = (kept.iter())
+            .map(|(statement, parameters)| Box::pin(client.execute_raw(statement, parameters)))
+            .collect();
+        let mut asked = pin!(act(client));
+        runtime.block_on(poll_fn(|context| {
+            // Why the connection was lost says more than that it is closed.
+            let ended = transport.as_mut().map(|open| open.as_mut().poll(context));
+            if let Some(Poll::Ready(ended)) = ended {
+                *transport = None;
+                if let Err(error) = ended {
+                    return Poll::Ready(Err(error));
+                }
+            }
+            // Each goes out when it is polled first, and the answers come in the same order.
+            let mut failed = None;
+            sent.retain_mut(|one| match one.as_mut().poll(context) {
+                Poll::Pending => true,
+                Poll::Ready(Ok(_)) => false,
+                Poll::Ready(Err(error)) => {
+                    failed.get_or_insert(error);
+                    false
+                }
+            });
+            let answer = asked.as_mut().poll(context);
+            failed.map_or(answer, |error| Poll::Ready(Err(error)))
+        }))
+    }
+}
