@@ -141,7 +141,10 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
         Sign::OtherThreads => notes.threads.iter().next().map(|m| format!("{m} does")),
         Sign::ForkWithThreads => notes.forked_with_threads.map(|n| format!("{n} threads")),
         Sign::LoaderWorkers => Some(format!("{} each", notes.loader_workers())),
-        Sign::NotFiniteModule => notes.not_finite.as_ref().map(|r| r.module.clone()),
+        Sign::NotFiniteModule => notes.not_finite.as_ref().map(|result| {
+            let made = result.made.as_ref();
+            made.map_or_else(|| result.module.clone(), ToString::to_string)
+        }),
         Sign::NotFiniteGradient => {
             let gradient = notes.gradient_not_finite.as_ref();
             gradient.map(|g| g.line.as_ref().unwrap_or(&g.function).clone())
@@ -273,9 +276,10 @@ fn of_values(notes: &Notes, cause: Cause) -> String {
         text = format!("; {function} makes a gradient that is not finite{of}");
     } else if let Some(result) = notes.not_finite.as_ref().filter(|_| of_values) {
         let module = &result.module;
-        text = match result.inputs_finite {
-            true => format!("; {module} is the first module whose result is not finite"),
-            false => format!("; what is computed before {module} is not finite first"),
+        text = match (&result.made, result.inputs_finite) {
+            (Some(made), _) => format!("; the first is made by {made}"),
+            (None, true) => format!("; {module} is the first module whose result is not finite"),
+            (None, false) => format!("; what is computed before {module} is not finite first"),
         };
     }
     if let Some((optimizer, rate)) = &notes.learning_rate

@@ -48,6 +48,9 @@ pub const OPERATION_OF_A_TASK: &str = "operation-task";
 /// The file of the batch that was taken last.
 pub const BATCH: &str = "batch";
 
+/// The file that is there once the program trains, with or without a loader.
+pub const STEP: &str = "step";
+
 /// Most lines of notes that are read.
 const LINES: usize = 2000;
 
@@ -122,6 +125,33 @@ pub struct WrongResult {
     pub weights_finite: bool,
     /// The batch that the program had taken last.
     pub batch: Option<Batch>,
+    /// The operation that had made such values of finite ones last.
+    #[serde(default)]
+    pub made: Option<WrongOperation>,
+}
+
+/// An operation that made values that are not finite of finite ones.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct WrongOperation {
+    /// PyTorch's name: `aten.log.default`.
+    pub function: String,
+    /// The program's own line that called it.
+    pub line: Option<String>,
+    /// Of which value it made the first of them, where each is made of one.
+    pub value: Option<String>,
+}
+
+impl fmt::Display for WrongOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.function)?;
+        if let Some(value) = &self.value {
+            write!(f, " of {value}")?;
+        }
+        match &self.line {
+            Some(line) => write!(f, ", at {line}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A gradient that is not finite, of finite values.

@@ -320,7 +320,11 @@ impl Watch<'_> {
 
     fn sample(&mut self, now: Instant) {
         let pid = self.leader.pid();
-        if self.training_from.is_none() && self.dir.join(crate::notes::BATCH).exists() {
+        let trains = || {
+            let marks = [crate::notes::BATCH, crate::notes::STEP];
+            marks.iter().any(|mark| self.dir.join(mark).exists())
+        };
+        if self.training_from.is_none() && trains() {
             self.training_from = Some(self.memory.len());
         }
         if let Some(sample) = host::look(&BTreeSet::from([pid]), None) {

@@ -265,7 +265,7 @@ const SIGNS: &[(Sign, f64, &str)] = &[
     (Sign::LongKernel, 0.01, "an operation takes longer than half of Windows' 2 s"),
     (Sign::NotFiniteText, 0.03, "it names values that are not finite, or not in 0 to 1"),
     (Sign::NotFiniteRows, 0.01, "rows that it has taken are not finite"),
-    (Sign::NotFiniteModule, 0.03, "a module makes values that are not finite of finite ones"),
+    (Sign::NotFiniteModule, 0.03, "a module or operation makes values that are not finite of finite ones"),
     (Sign::NotFiniteGradient, 0.03, "a gradient is not finite, of finite values"),
     (Sign::NotFiniteWeights, 0.01, "weights are not finite"),
     (Sign::Half, 0.08, "it computes with 16-bit floats"),
@@ -344,7 +344,10 @@ pub fn signs(
         let (long, from) = match (&notes.batch, run.training_from) {
             (Some(batch), Some(from)) => (batch.taken >= LEAST_BATCHES, from),
             (Some(_), None) => (false, 0),
-            (None, _) => (run.memory.len() >= LONG, 0),
+            (None, from) => {
+                let from = from.unwrap_or(0);
+                (run.memory.len() - from >= LONG, from)
+            }
         };
         see(Sign::MemoryGrows, long && grows(&run.memory[from..]));
         let text = texts::end(&run.end.output);
@@ -459,7 +462,10 @@ fn see_notes(notes: &Notes, named: bool, see: &mut impl FnMut(Sign, bool)) {
         let of_gradient = notes.gradient_not_finite.is_some();
         let (inputs, weights) = (result.inputs_finite, result.weights_finite);
         see(Sign::NotFiniteWeights, !weights && !of_gradient);
-        see(Sign::NotFiniteModule, inputs && weights);
+        see(
+            Sign::NotFiniteModule,
+            (inputs || result.made.is_some()) && weights,
+        );
     }
     see(Sign::NotFiniteGradient, notes.gradient_not_finite.is_some());
     const CUDNN: &[&str] = &[

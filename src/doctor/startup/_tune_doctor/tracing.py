@@ -1,15 +1,19 @@
 """Notes where it happens: operations, modules and gradients whose values are not finite."""
 
+import math
 import os
+import sys
 
 # Operations by which a program looks at results, and marks of the profiler's: what it computed before says more.
 CHECKS = ("aten.isnan.default", "aten.any.default", "aten._local_scalar_dense.default", "aten.ne.Tensor")
 MARKS = "profiler."
+UNFILLED = ("aten.empty", "aten.new_empty", "aten.resize")
 
 
 class Tracing:
     def trace(self, torch):
-        """Notes each operation before it is called, and the first module whose result is not finite."""
+        """Notes each operation before it is called, and the first module whose result is not finite; with it the operation
+        that had made such values of finite ones."""
         from time import monotonic
 
         from torch.utils._python_dispatch import TorchDispatchMode
@@ -17,7 +21,7 @@ class Tracing:
         doctor = self
         self.changed("trace")
         names = {}
-        state = {"gradient": None, "looking": False}
+        state = {"gradient": None, "looking": False, "made": None}
 
         class Mode(TorchDispatchMode):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -30,10 +34,17 @@ class Tracing:
                     result = func(*args, **(kwargs or {}))
                 finally:
                     doctor.took(str(func), monotonic() - begun)
-                if state["gradient"] is None and torch._C._current_graph_task_id() >= 0:
-                    if not finite(result) and finite(args):
+                if torch._C._current_graph_task_id() >= 0:
+                    if state["gradient"] is None and not finite(result) and finite(args):
                         state["gradient"] = doctor.of_forward(torch)
+                elif not self.wrong_result and shapes and not finite(result) and finite(args) and not meant(func, args):
+                    state["made"] = doctor.made(torch, str(func), args, result)
                 return result
+
+        def meant(func, args):
+            """Memory that holds anything yet, and masks, which are made of infinities."""
+            infinity = any(isinstance(arg, float) and not math.isfinite(arg) for arg in args)
+            return infinity or str(func).startswith(UNFILLED)
 
         def finite(value):
             tensors = []
@@ -41,6 +52,8 @@ class Tracing:
             state["looking"] = True  # By doctor: it is no operation of the program's.
             try:
                 return all(bool(torch.isfinite(t).all()) for t in tensors if t.is_floating_point())
+            except Exception:  # Of tensors without values, or whose layout has no such operation, nothing is known.
+                return True
             finally:
                 state["looking"] = False
 
@@ -50,7 +63,8 @@ class Tracing:
             if not self.wrong_result and not finite(output):
                 self.wrong_result = True
                 doctor.note("not_finite", module=names[id(module)], inputs_finite=finite(args),
-                            weights_finite=finite(list(module.parameters(recurse=False))), batch=doctor.last_batch)
+                            weights_finite=finite(list(module.parameters(recurse=False))), batch=doctor.last_batch,
+                            made=state["made"])
 
         def look_at_gradients(optimizer, args, kwargs):
             function, line = state["gradient"] or (None, None)
@@ -68,6 +82,20 @@ class Tracing:
         torch.autograd.set_detect_anomaly(True, check_nan=False)
         self.mode = Mode()
         self.mode.__enter__()
+
+    def made(self, torch, function, args, result):
+        """An operation that makes values that are not finite: its name, the program's own line, and the value of which it
+        makes the first of them, where it makes each of one."""
+        value, given = None, args[0]
+        tensors = isinstance(result, torch.Tensor) and isinstance(given, torch.Tensor)
+        if tensors and given.shape == result.shape and not given.is_complex():
+            wrong = (~torch.isfinite(result)).flatten().nonzero()
+            value = "%.6g" % given.flatten()[int(wrong[0])].item()
+        frame = sys._getframe(2)
+        while frame is not None and not self.is_own(frame.f_code.co_filename):
+            frame = frame.f_back
+        line = frame and "%s:%d in %s" % (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        return {"function": function, "line": line, "value": value}
 
     def of_forward(self, torch):
         """The function whose gradient is computed, and the program's own line that called it forward."""

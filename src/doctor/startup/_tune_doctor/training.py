@@ -1,5 +1,6 @@
 """Changes to torch and to loaders of data, and notes of batches."""
 
+import functools
 import os
 import sys
 
@@ -154,18 +155,33 @@ class Training:
         register_optimizer_step_pre_hook(act)
 
     def steps(self):
-        """Notes that the program trains, which one without a loader may, too, and a learning rate that is none."""
+        """Notes that the program trains, which one without a loader or an optimiser of torch's may, too, and a learning rate
+        that is none."""
 
-        def before(optimizer, args, kwargs):
+        def trains():
             if not self.stepped:
                 self.stepped = True
                 self.note("step")
+                self.write("step", "")
+
+        def before(optimizer, args, kwargs):
+            trains()
             for group in optimizer.param_groups:
                 rate = group.get("lr", 0.0)
                 if isinstance(rate, complex) or isinstance(rate, float) and rate - rate != 0.0:
                     self.note("learning_rate", optimizer=type(optimizer).__name__, value=repr(rate))
 
         self.before_steps(before)
+        from torch import autograd
+
+        backward = autograd.backward
+
+        @functools.wraps(backward)
+        def watched_backward(*args, **kwargs):
+            trains()
+            return backward(*args, **kwargs)
+
+        autograd.backward = watched_backward
 
     def reseed_torch(self, torch):
         doctor = self
