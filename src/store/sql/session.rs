@@ -15,7 +15,7 @@ use super::Kind;
 use super::cells::Parameter;
 
 /// What moves bytes between client and server until the session ends.
-type Transport = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+type Transport = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// An open session.
 pub(super) struct Session {
