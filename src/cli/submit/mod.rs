@@ -150,7 +150,7 @@ impl Job {
         }
     }
 
-    /// What a script does with the run: it passes SIGTERM on, and leaves the run's exit code in `code`. `more` is added to
+    /// What a script does with the run: it passes SIGTERM on, and SIGINT, which HyperQueue sends in its place, and leaves the run's exit code in `code`. `more` is added to
     /// the command.
     fn run(&self, more: &str, task: [&str; 2]) -> String {
         let stop = match self.postgres {
@@ -160,7 +160,7 @@ impl Job {
         format!(
             "{}{more} &
 run=$!
-trap 'told=1; kill -TERM $run 2> /dev/null' TERM
+trap 'told=1; kill -TERM $run 2> /dev/null' TERM INT
 wait $run
 code=$?
 while [ -n \"$told\" ]; do told=; wait $run; code=$?; done
