@@ -277,7 +277,8 @@ fn of_values(notes: &Notes, cause: Cause) -> String {
     } else if let Some(result) = notes.not_finite.as_ref().filter(|_| of_values) {
         let module = &result.module;
         text = match (&result.made, result.inputs_finite) {
-            (Some(made), _) => format!("; the first is made by {made}"),
+            (Some(made), false) => format!("; the first is made by {made}"),
+            (Some(made), true) => format!("; {module} makes the first, by {made}"),
             (None, true) => format!("; {module} is the first module whose result is not finite"),
             (None, false) => format!("; what is computed before {module} is not finite first"),
         };

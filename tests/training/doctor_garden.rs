@@ -224,5 +224,5 @@ garden! {
     hides_a_module illegal_instruction import_side_effect label_out_of_range leak late_nan left_behind library_path limited_file
     loader_worker_corrupts loader_worker_deadlocks loader_worker_dies loss_wrong_shape memory_limit missing_argument missing_file nan_image
     native_stack no_network ocr_detector one_batch_size one_row onednn_kernel own_code port_in_use rare_crash removed_alias small_shared_memory smaller_last_batch
-    stale_cache stream_with_nan third_party_thread token_beyond_vocabulary truncated_map two_options unequal_ranks unlucky_crop unlucky_seed variable warnings_are_errors words_that_hide wrong_locale zero_distance
+    stale_cache stream_with_nan third_party_thread token_beyond_vocabulary truncated_map two_options unequal_ranks unlucky_crop unlucky_seed value_of_nothing variable warnings_are_errors words_that_hide wrong_locale zero_distance
 }
