@@ -23,6 +23,7 @@ for epoch in range(3):
         loss.backward()
         optimizer.step()
         total += loss.item()
+    print(f"epoch {epoch}: loss {total / 10:.4f}", file=sys.stderr)
     if math.isnan(total):
         print("training went bad", file=sys.stderr)
         sys.exit(1)
