@@ -273,6 +273,7 @@ pub fn read(dir: &Path) -> Notes {
     let operation = operation(dir);
     let mut notes = Notes {
         python: dir.join("main").exists(),
+        stepped: dir.join(STEP).exists(),
         batch: batch(dir),
         operation: operation.as_deref().map(|text| {
             text.lines()
@@ -341,7 +342,6 @@ impl Notes {
             "not_finite" if self.not_finite.is_none() => {
                 self.not_finite = serde_json::from_value(note.clone()).ok();
             }
-            "step" => self.stepped = true,
             "batch_not_finite" if self.batch_not_finite.is_none() => {
                 self.batch_not_finite = serde_json::from_value(note.clone()).ok();
             }
@@ -517,12 +517,13 @@ mod tests {
 {"what": "changed", "change": "workers_0", "was": 2}
 {"what": "fork_with_threads", "threads": 3, "python": 1}
 {"what": "learning_rate", "optimizer": "SGD", "value": "nan"}
-{"what": "step"}
 {"what": "batch_not_finite", "taken": 1, "loader": 0, "batch": 0, "rows": [8, 2], "tensors": [{"shape": [2], "dtype": "float32", "not_finite": [0]}]}
 no note
 "#;
         fs::write(dir.path().join("notes"), lines).unwrap();
-        fs::write(dir.path().join("main"), "").unwrap();
+        for mark in ["main", STEP] {
+            fs::write(dir.path().join(mark), "").unwrap();
+        }
         let batch = r#"{"taken": 3, "loader": 0, "batch": 2, "rows": [9, 17, 4, 30],
             "tensors": [{"shape": [4, 3], "dtype": "float32", "not_finite": [1], "low": 0.0, "high": 1.0}]}"#;
         fs::write(dir.path().join("batch"), batch.replace('\n', "")).unwrap();

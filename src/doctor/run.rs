@@ -29,9 +29,6 @@ const SAMPLE: Duration = Duration::from_millis(250);
 /// Processor time between two samples that is work, in ticks of 10 ms: a timer or a poll now and then is none.
 const BUSY_TICKS: u64 = 3;
 
-/// Ticks of processor time in a second, on all machines that Linux runs on here.
-const TICKS: u64 = 100;
-
 /// What it is given to print its stacks, and after that to end, once it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -76,18 +73,12 @@ pub struct Limits {
 
 impl Limits {
     /// Whether a run of this age hangs, and how. `still`: since it last printed anything or used the processor; `silent`:
-    /// since it last printed anything or took a batch, and the processor time since then, in ticks: who waits for a busy
-    /// machine gets three times as long.
-    fn hang(&self, age: Duration, still: Duration, silent: (Duration, u64)) -> Option<Hang> {
+    /// since it last printed anything or took a batch.
+    fn hang(&self, age: Duration, still: Duration, silent: Duration) -> Option<Hang> {
         let late = self.deadline.is_some_and(|deadline| age >= deadline);
-        let (silent, ticks) = silent;
-        let loops = |most: Duration| {
-            let worked = ticks >= most.as_secs() * TICKS / 2;
-            silent >= most && (worked || silent >= most * 3)
-        };
         if still >= self.idle {
             Some(Hang::Still(still))
-        } else if self.loops.is_some_and(loops) || late && silent >= age / 2 {
+        } else if self.loops.is_some_and(|most| silent >= most) || late && silent >= age / 2 {
             Some(Hang::Loops(silent))
         } else {
             late.then_some(Hang::Late(age))
@@ -148,7 +139,6 @@ pub fn run(
         sampled: None,
         active: started,
         went_on: started,
-        ticks_before: 0,
         batches: 0,
         printed: 0,
         ticks: 0,
@@ -276,8 +266,6 @@ struct Watch<'a> {
     active: Instant,
     /// When it last printed something or took a batch.
     went_on: Instant,
-    /// Processor time that it had used by then, in ticks.
-    ticks_before: u64,
     /// Batches that it had taken by the last sample.
     batches: u64,
     /// Bytes that it had printed by the last sample.
@@ -310,8 +298,7 @@ impl Watch<'_> {
                 Some(Stop::Survived)
             } else {
                 let age = now - self.started;
-                let ticks = self.ticks.saturating_sub(self.ticks_before);
-                let hang = limits.hang(age, now - self.active, (now - self.went_on, ticks));
+                let hang = limits.hang(age, now - self.active, now - self.went_on);
                 hang.map(Stop::Hung)
             };
             if let Some(stop) = stop {
@@ -350,7 +337,7 @@ impl Watch<'_> {
             .seen;
         let batches = crate::notes::batches(self.dir);
         if printed != self.printed || batches != self.batches {
-            (self.went_on, self.ticks_before) = (now, self.ticks);
+            self.went_on = now;
         }
         self.batches = batches;
         let activity = host::activity(pid);
@@ -420,24 +407,13 @@ mod tests {
             batches: None,
             until: Instant::now(),
         };
-        let hang_of = |limits: &Limits, age, still, silent, ticks| {
-            limits.hang(seconds(age), seconds(still), (seconds(silent), ticks))
-        };
         let hang = |limits: &Limits, age, still, silent| {
-            hang_of(limits, age, still, silent, silent * TICKS)
+            limits.hang(seconds(age), seconds(still), seconds(silent))
         };
         assert_eq!(hang(&limits, 150, 2, 90), None);
         assert_eq!(hang(&limits, 150, 30, 120), Some(Hang::Still(seconds(30))));
         assert_eq!(hang(&limits, 150, 2, 120), Some(Hang::Loops(seconds(120))));
         assert_eq!(hang(&limits, 200, 2, 5), Some(Hang::Late(seconds(200))));
-        assert_eq!(
-            hang_of(&limits, 150, 2, 120, 4000),
-            None,
-            "it waits for others"
-        );
-        limits.loops = Some(seconds(40));
-        let late = Some(Hang::Loops(seconds(120)));
-        assert_eq!(hang_of(&limits, 150, 2, 120, 10), late);
         limits.loops = None;
         assert_eq!(hang(&limits, 150, 2, 120), None);
         assert_eq!(hang(&limits, 200, 2, 120), Some(Hang::Loops(seconds(120))));

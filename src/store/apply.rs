@@ -282,14 +282,14 @@ impl Batch<'_> {
         if state != TrialState::Waiting {
             return Err(Kind::Conflict);
         }
-        self.conn.write(
+        self.conn.send(
             "UPDATE trials SET state = 'RUNNING', datetime_start = ?2 WHERE trial_id = ?1",
             &[&trial_id, &self.now],
         )?;
         self.own(trial_id)?;
         // A trial that Optuna enqueued for another try carries the old parameters.
         self.conn
-            .write("DELETE FROM trial_params WHERE trial_id = ?1", &[&trial_id])?;
+            .send("DELETE FROM trial_params WHERE trial_id = ?1", &[&trial_id])?;
         put_params(self.conn, trial_id, number, params, distributions)?;
         self.runs(number, trial_id);
         put_attributes(self.conn, USER, trial_id, user_attrs)
@@ -318,7 +318,7 @@ impl Batch<'_> {
         let trial_id = self.running(id.number)?;
         if !self.fresh.borrow().contains(&trial_id) {
             let forget = "DELETE FROM trial_intermediate_values WHERE trial_id = ?1";
-            self.conn.write(forget, &[&trial_id])?;
+            self.conn.send(forget, &[&trial_id])?;
         }
         Ok(trial_id)
     }
@@ -344,7 +344,7 @@ impl Batch<'_> {
             )));
         }
         check_values(number, to, values, objectives)?;
-        self.conn.write(
+        self.conn.send(
             "UPDATE trials SET state = ?2, datetime_complete = ?3,
                      datetime_start = COALESCE(datetime_start, ?3)
                  WHERE trial_id = ?1",

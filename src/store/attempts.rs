@@ -301,7 +301,7 @@ pub(super) fn interrupt(conn: &Connection, trials: &str, id: i64, now: &str) -> 
              (SELECT state = 'RUNNING' FROM trials t WHERE t.trial_id = tune_attempts.trial_id)
          WHERE ended IS NULL AND {trials}"
     );
-    conn.write(&query, &[&id, &now])?;
+    conn.send(&query, &[&id, &now])?;
     Ok(())
 }
 
@@ -318,7 +318,7 @@ impl Batch<'_> {
         let Table { name, key, job } = table(id.purpose);
         let (word, repeat) = columns(id.purpose);
         if !self.fresh.borrow_mut().remove(&trial_id) {
-            self.conn.write(
+            self.conn.send(
                 &format!(
                     "UPDATE {name} SET ended = ?4, outcome = 'interrupted', detail = '', again = TRUE
                      WHERE ({key}) = ({job}) AND ended IS NULL"

@@ -46,7 +46,7 @@ pub(super) fn make_readable(conn: &Connection) -> Result<(), Kind> {
     let texts: Vec<String> = conn.rows(query, &[], |row| row.get(0))?;
     for text in texts {
         if let Some(plain) = plain_choices(&text) {
-            conn.write(
+            conn.send(
                 "UPDATE trial_params SET distribution_json = ?2 WHERE distribution_json = ?1",
                 &[&text, &plain],
             )?;

@@ -82,7 +82,7 @@ impl Store {
                 "UPDATE tune_leases SET expires = {} + seconds WHERE run_id = ?1",
                 conn.clock()
             );
-            conn.write(&renew, &[&run_id])?;
+            conn.send(&renew, &[&run_id])?;
             Ok(())
         })
     }
@@ -185,7 +185,7 @@ pub(super) fn begin_lease(
         "INSERT INTO tune_leases (run_id, node, seconds, expires) VALUES (?1, ?2, ?3, {} + ?3)",
         conn.clock()
     );
-    conn.write(&begin, &[&run_id, &node, &seconds])?;
+    conn.send(&begin, &[&run_id, &node, &seconds])?;
     Ok(())
 }
 
@@ -196,7 +196,7 @@ impl Batch<'_> {
             "UPDATE tune_leases SET expires = {} WHERE run_id = ?1",
             self.conn.clock()
         );
-        self.conn.write(&end, &[&self.run_id])?;
+        self.conn.send(&end, &[&self.run_id])?;
         Ok(())
     }
 }

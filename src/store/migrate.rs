@@ -127,7 +127,7 @@ pub(super) fn migrate(conn: &Connection, now: &str) -> Result<(), Kind> {
         )?;
         for (i, (name, sql)) in MIGRATIONS.iter().enumerate().skip(applied) {
             tx.batch(&tx.own_tables(sql))?;
-            tx.write(
+            tx.send(
                 "INSERT INTO tune_migrations (version, name, applied) VALUES (?1, ?2, ?3)",
                 &[&(i + 1), name, &now],
             )?;
@@ -138,8 +138,8 @@ pub(super) fn migrate(conn: &Connection, now: &str) -> Result<(), Kind> {
 
 fn create_optuna(tx: &Connection) -> Result<(), Kind> {
     tx.batch(&tx.optuna_tables(OPTUNA))?;
-    tx.write("INSERT INTO version_info (version_info_id, schema_version, library_version) VALUES (1, ?1, ?2)", &[&OPTUNA_SCHEMA, &OPTUNA_LIBRARY])?;
-    tx.write(
+    tx.send("INSERT INTO version_info (version_info_id, schema_version, library_version) VALUES (1, ?1, ?2)", &[&OPTUNA_SCHEMA, &OPTUNA_LIBRARY])?;
+    tx.send(
         "INSERT INTO alembic_version (version_num) VALUES (?1)",
         &[&OPTUNA_REVISION],
     )?;

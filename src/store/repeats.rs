@@ -104,7 +104,7 @@ impl Batch<'_> {
             return Err(Kind::Invalid(format!("{job}: the trial is {trial}")));
         }
         let (word, repeat) = columns(job.purpose);
-        self.conn.write(
+        self.conn.send(
             "INSERT INTO tune_repeats
                  (trial_id, purpose, repeat, seed, state, attrs_json, started)
                  VALUES (?1, ?2, ?3, ?4, 'RUNNING', '{}', ?5)
@@ -152,7 +152,7 @@ impl Batch<'_> {
         }
         let (word, repeat) = columns(job.purpose);
         let attrs = to_python_json(&Json::Object(attrs.clone()));
-        self.conn.write(
+        self.conn.send(
             "INSERT INTO tune_repeats
                  (trial_id, purpose, repeat, seed, state, value, attrs_json, started, ended)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)

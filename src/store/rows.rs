@@ -73,7 +73,7 @@ pub(super) fn delete_rows(conn: &Connection, study_id: i64) -> Result<(), Kind> 
     for table in OF_TRIAL {
         let of_study = "SELECT trial_id FROM trials WHERE study_id = ?1";
         let delete = format!("DELETE FROM {table} WHERE trial_id IN ({of_study})");
-        conn.write(&delete, &[&study_id])?;
+        conn.send(&delete, &[&study_id])?;
     }
     delete_left(conn, &["trials"], "study_id", study_id)?;
     delete_left(conn, &OF_STUDY, "study_id", study_id)?;
@@ -82,7 +82,7 @@ pub(super) fn delete_rows(conn: &Connection, study_id: i64) -> Result<(), Kind> 
 
 fn delete_left(conn: &Connection, tables: &[&str], key: &str, id: i64) -> Result<(), Kind> {
     for table in tables {
-        conn.write(&format!("DELETE FROM {table} WHERE {key} = ?1"), &[&id])?;
+        conn.send(&format!("DELETE FROM {table} WHERE {key} = ?1"), &[&id])?;
     }
     Ok(())
 }
@@ -285,7 +285,7 @@ pub(super) fn put_if_absent(
     key: &str,
     value: &Json,
 ) -> Result<(), Kind> {
-    conn.write(
+    conn.send(
         "INSERT INTO study_system_attributes (study_id, key, value_json) VALUES (?1, ?2, ?3)
          ON CONFLICT (study_id, key) DO NOTHING",
         &[&study_id, &key, &to_python_json(value)],

@@ -151,7 +151,7 @@ impl Store {
 
 /// Makes a run the holder of all trials of a study that runs have left RUNNING.
 fn take_over_all(conn: &Connection, study_id: i64, run_id: i64, now: &str) -> Result<(), Kind> {
-    conn.write(
+    conn.send(
         "UPDATE tune_trials SET run_id = ?2 WHERE trial_id IN
              (SELECT trial_id FROM trials WHERE study_id = ?1 AND state = 'RUNNING')",
         &[&study_id, &run_id],

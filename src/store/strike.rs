@@ -36,7 +36,7 @@ impl Store {
                     .try_for_each(|((table, whose), key)| {
                         let delete =
                             format!("DELETE FROM {table} WHERE {whose} = ?1 AND \"key\" = ?2");
-                        conn.write(&delete, &[&trial_id, &key])?;
+                        conn.send(&delete, &[&trial_id, &key])?;
                         Ok(())
                     }),
             }

@@ -201,14 +201,14 @@ impl Store {
             must_be_free(conn, name)?;
             let of = "SELECT study_name FROM studies WHERE study_id = ?1";
             let old: String = conn.value(of, &[&study_id])?;
-            conn.write(
+            conn.send(
                 "UPDATE studies SET study_name = ?2 WHERE study_id = ?1",
                 &[&study_id, &name],
             )?;
             let [from, to] =
                 [&old, name].map(|study| format!("{}/", logs_dir(Path::new(""), study).display()));
             for table in ["tune_attempts", "tune_repeat_attempts"] {
-                conn.write(
+                conn.send(
                     &format!(
                         "UPDATE {table} SET log = ?3 || substr(log, length(?2) + 1)
                          WHERE substr(log, 1, length(?2)) = ?2
@@ -378,7 +378,7 @@ fn insert_study(conn: &Connection, study: &NewStudy, now: &str) -> Result<i64, K
     must_be_free(conn, study.name)?;
     let id = new_study(conn, study.name)?;
     for (objective, direction) in study.directions.iter().enumerate() {
-        conn.write(
+        conn.send(
             "INSERT INTO study_directions (direction, study_id, objective) VALUES (?1, ?2, ?3)",
             &[&direction.optuna(), &id, &objective],
         )?;
@@ -403,7 +403,7 @@ fn put_identity(
     now: &str,
 ) -> Result<(), Kind> {
     let text = serde_json::Value::Object(identity.clone()).to_string();
-    conn.write(
+    conn.send(
         "INSERT INTO tune_studies (study_id, identity_json, created) VALUES (?1, ?2, ?3)
          ON CONFLICT (study_id) DO UPDATE SET identity_json = excluded.identity_json",
         &[&study_id, &text, &now],

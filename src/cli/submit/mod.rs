@@ -150,8 +150,8 @@ impl Job {
         }
     }
 
-    /// What a script does with the run: it passes SIGTERM on, and SIGINT, which HyperQueue sends in its place, and leaves the run's exit code in `code`. `more` is added to
-    /// the command.
+    /// What a script does with the run: it passes on SIGTERM, or SIGINT, which HyperQueue sends in its place, and leaves the
+    /// run's exit code in `code`. `more` is added to the command.
     fn run(&self, more: &str, task: [&str; 2]) -> String {
         let stop = match self.postgres {
             Some(_) => with_postgres::stop(task),

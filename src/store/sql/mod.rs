@@ -121,11 +121,11 @@ impl Connection {
 
     /// Carries out a statement that gives no rows, and of which nobody needs to know how many it has changed. In a transaction a
     /// server gets it together with the next statement that gives something back, or with the end, which fails with it.
-    pub(super) fn write(&self, sql: &str, args: Args<'_>) -> Result<(), Kind> {
+    pub(super) fn send(&self, sql: &str, args: Args<'_>) -> Result<(), Kind> {
         match self {
             Connection::Sqlite(_) => self.execute(sql, args).map(|_| ()),
             #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.write(sql, args),
+            Connection::Postgres(server) => server.send(sql, args),
         }
     }
 
@@ -206,7 +206,7 @@ impl Connection {
         // Of no more sizes than can stay prepared.
         for rows in rows.chunks(16) {
             let statement = upsert(table, key, columns, rows.len());
-            self.write(&statement, rows.as_flattened())?;
+            self.send(&statement, rows.as_flattened())?;
         }
         Ok(())
     }

@@ -179,7 +179,7 @@ impl Server {
         usize::try_from(changed).map_err(|error| Kind::Sql(error.to_string()))
     }
 
-    pub(super) fn write(&self, sql: &str, args: Args<'_>) -> Result<(), Kind> {
+    pub(super) fn send(&self, sql: &str, args: Args<'_>) -> Result<(), Kind> {
         if !self.inside.get() {
             return self.execute(sql, args).map(|_| ());
         }

@@ -135,6 +135,13 @@ fn a_transaction_that_loses_its_connection_writes_nothing_and_the_lock_of_its_st
     });
     assert!(lost.unwrap_err().transient());
     assert_eq!(bench.store.studies().unwrap().len(), 1);
+    let lost = bench.store.write(|conn| {
+        conn.send("INSERT INTO studies (study_name) VALUES ('kept')", &[])?;
+        server().sql(&name, kill);
+        Ok(())
+    });
+    assert!(lost.unwrap_err().transient());
+    assert_eq!(bench.store.studies().unwrap().len(), 1);
     let mut other = Store::open_existing(&bench.place).unwrap();
     let error = other.hold(study).unwrap_err();
     assert!(

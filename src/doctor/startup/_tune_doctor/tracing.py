@@ -7,6 +7,7 @@ import sys
 # Operations by which a program looks at results, and marks of the profiler's: what it computed before says more.
 CHECKS = ("aten.isnan.default", "aten.any.default", "aten._local_scalar_dense.default", "aten.ne.Tensor")
 MARKS = "profiler."
+# They make memory that holds anything yet.
 UNFILLED = ("aten.empty", "aten.new_empty", "aten.resize")
 
 
@@ -25,26 +26,27 @@ class Tracing:
 
         class Mode(TorchDispatchMode):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-                if state["looking"] or str(func) in CHECKS or str(func).startswith(MARKS):
+                name = str(func)
+                if state["looking"] or name in CHECKS or name.startswith(MARKS):
                     return func(*args, **(kwargs or {}))
                 shapes = [list(a.shape) for a in args if isinstance(a, torch.Tensor)]
-                doctor.operation(str(func), shapes, torch._C._current_graph_task_id() >= 0)
+                doctor.operation(name, shapes, torch._C._current_graph_task_id() >= 0)
                 begun = monotonic()
                 try:
                     result = func(*args, **(kwargs or {}))
                 finally:
-                    doctor.took(str(func), monotonic() - begun)
+                    doctor.took(name, monotonic() - begun)
                 if torch._C._current_graph_task_id() >= 0:
                     if state["gradient"] is None and not finite(result) and finite(args):
                         state["gradient"] = doctor.of_forward(torch)
-                elif shapes and not doctor.wrong_result and not finite(result) and finite(args) and not meant(func, args):
-                    state["made"] = doctor.made(torch, str(func), args, result)
+                elif shapes and not doctor.wrong_result and not finite(result) and finite(args) and not meant(name, args):
+                    state["made"] = doctor.made(torch, name, args, result)
                 return result
 
-        def meant(func, args):
-            """Memory that holds anything yet, and masks, which are made of infinities."""
+        def meant(name, args):
+            """Whether nothing is wrong with such a result: a mask is made of infinities, new memory of anything."""
             infinity = any(isinstance(arg, float) and not math.isfinite(arg) for arg in args)
-            return infinity or str(func).startswith(UNFILLED)
+            return infinity or name.startswith(UNFILLED)
 
         def finite(value):
             tensors = []

@@ -161,7 +161,6 @@ class Training:
         def trains():
             if not self.stepped:
                 self.stepped = True
-                self.note("step")
                 self.write("step", "")
 
         def before(optimizer, args, kwargs):

@@ -538,8 +538,8 @@ fn statements_that_nobody_waits_for_are_carried_out_in_order_and_fail_the_whole_
     bench
         .store
         .write(|conn| {
-            conn.write(add, &[&"0"])?;
-            (0..many).try_for_each(|n| conn.write(rename, &[&n.to_string(), &(n + 1).to_string()]))
+            conn.send(add, &[&"0"])?;
+            (0..many).try_for_each(|n| conn.send(rename, &[&n.to_string(), &(n + 1).to_string()]))
         })
         .unwrap();
     let names = |bench: &Bench| -> Vec<String> {
@@ -549,9 +549,9 @@ fn statements_that_nobody_waits_for_are_carried_out_in_order_and_fail_the_whole_
     assert_eq!(names(&bench), ["s", "40"]);
     for asked in [true, false] {
         let twice = bench.store.write(|conn| {
-            conn.write(add, &[&"another"])?;
-            conn.write(add, &[&"s"])?;
-            conn.write(add, &[&"a third"])?;
+            conn.send(add, &[&"another"])?;
+            conn.send(add, &[&"s"])?;
+            conn.send(add, &[&"a third"])?;
             match asked {
                 true => conn.value::<i64>("SELECT COUNT(*) FROM studies", &[]),
                 false => Ok(0),
