@@ -253,11 +253,12 @@ speed-bench: build model ## Compare the speed of training with PyTorch (ARGS="--
 	$(PYTHON) -B benches/speed/run.py --tune "$(TUNE)" $(ARGS)
 
 # Cargo tells what was built in one clone from another's by the time alone: sources that another clone was built from after
-# they were written would be taken for built.
+# they were written would be taken for built. Pages of all crates make documenting each of them slower: they are made anew.
 this-clone:
 	@mkdir -p "$(CARGO_TARGET_DIR)"; \
 	if [[ $$(cat "$(CARGO_TARGET_DIR)/.clone" 2>/dev/null || true) != "$(CURDIR)" ]]; then \
 	    find src tests benches -type f -exec touch {} +; \
+	    rm -rf "$(CARGO_TARGET_DIR)/doc"; \
 	    printf '%s\n' "$(CURDIR)" > "$(CARGO_TARGET_DIR)/.clone"; \
 	fi
 
@@ -284,7 +285,8 @@ debug-tune: this-clone
 	$(CARGO) test --workspace --locked --test program --no-run
 
 # The long ones, which are the same with libtorch: `make test` runs them.
-ALIKE := $(foreach module,attack_ bisect:: chaos:: docs_run:: export_trials:: optuna:: postgres:: on_a_server,--skip $(module))
+ALIKE := $(foreach module,attack_ bisect:: chaos:: children:: docs_run:: export_trials:: leaving:: on_a_server optuna:: postgres:: \
+    probe:: search_end:: storage:: supervision:: track::,--skip $(module))
 
 # What this builds serves the other tests, too. A library of an earlier build may lie beside it.
 test-without-libtorch: export LIBTORCH :=

@@ -516,6 +516,10 @@ fn five_thousand_trials_share_the_card_by_what_is_predicted() {
     assert!(auto.together >= 1.4 * two.together, "{figures}");
     // How much faster that is depends on how much one training leaves of the card to others.
     assert!(auto.per_day() >= 1.08 * two.per_day(), "{figures}");
+}
+
+#[test]
+fn on_a_card_of_which_a_training_leaves_much_to_others_a_third_more_are_made_a_day() {
     let roomy = |trials, parallel, admits| {
         let mut card = Card::new(study(trials, parallel, 1_002), 1_002, admits);
         card.gpu.slower = simulated::roomy;
