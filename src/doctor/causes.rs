@@ -27,6 +27,8 @@ pub enum Cause {
     BadRow,
     /// Shapes that do not fit, in a loss as a rule.
     ShapeMismatch,
+    /// A mistake of the training that raises no error.
+    SilentError,
     /// Types or devices of tensors that do not belong together.
     TypeMismatch,
     /// Weights that are not those of the model.
@@ -259,6 +261,10 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::OutOfMemory, 0.003), (S::OwnRaise, 0.03), (S::Wanders, 0.02), (S::ShapeText, 0.92), (S::LossFrames, 0.5), (S::Exception, 0.97)],
         &[(C::Seed, 0.001), (C::OneRow, 0.1), (C::HalfBatch, 0.05)],
         "Print the shapes before the line that is named; a last batch may be smaller than the others.")),
+    (Cause::SilentError, profile(3.0, "the training goes on with a mistake that raises no error, and learns nothing or something else",
+        &[(S::NoBatch, 0.01), (S::Wanders, 0.5), (S::SilentError, 0.97), (S::OwnRaise, 0.4), (S::OwnExit, 0.4), (S::NotFiniteText, 0.1), (S::Exception, 0.5)],
+        &[(C::Seed, 0.03), (C::OneRow, 0.1)],
+        "Results and targets of one shape (squeeze(1)), no softmax or sigmoid before a loss of logits, optimizer.zero_grad() before each backward(), an optimizer of the parameters that are trained, a learning rate above 0.")),
     (Cause::TypeMismatch, profile(5.0, "types or devices of tensors do not belong together",
         &[(S::Flaky, 0.02), (S::OutOfMemory, 0.003), (S::Wanders, 0.05), (S::OwnRaise, 0.02), (S::TypeText, 0.93), (S::ShapeText, 0.2), (S::LossFrames, 0.2), (S::Exception, 0.97)],
         &[(C::Fp32, 0.4), (C::Cpu, 0.15)],

@@ -149,6 +149,7 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
             let gradient = notes.gradient_not_finite.as_ref();
             gradient.map(|g| g.line.as_ref().unwrap_or(&g.function).clone())
         }
+        Sign::SilentError => notes.silent.as_ref().map(ToString::to_string),
         Sign::DanglingLink => {
             let link = examined.matrix.host.dangling_link.as_ref();
             link.map(|link| link.display().to_string())
@@ -250,7 +251,7 @@ fn what(examined: &Examined, cause: Cause) -> String {
     if let Some(kernel) = examined.kernel.as_ref().filter(|_| of_operation) {
         text = format!("{text}; compute-sanitizer names the kernel {kernel}");
     }
-    text += &of_values(notes, cause);
+    text += &of_operations(notes, cause);
     let failure = examined.matrix.root();
     let line = failure.and_then(|f| f.line.as_ref());
     let message = failure.map_or("", |f| f.message.as_str());
@@ -263,11 +264,17 @@ fn what(examined: &Examined, cause: Cause) -> String {
     }
 }
 
-/// What was noted of values that are not finite, for a cause that they tell something of.
-fn of_values(notes: &Notes, cause: Cause) -> String {
+/// What was noted of operations and their values, for a cause that it tells something of.
+fn of_operations(notes: &Notes, cause: Cause) -> String {
     let of_values = matches!(cause, Cause::Diverged | Cause::HalfOverflow);
     let mut text = String::new();
-    if let Some(gradient) = &notes.gradient_not_finite
+    if let Some(silent) = notes
+        .silent
+        .as_ref()
+        .filter(|_| cause == Cause::SilentError)
+    {
+        text = format!(": {silent}");
+    } else if let Some(gradient) = &notes.gradient_not_finite
         && (of_values || cause == Cause::BadRow)
     {
         let of = gradient.line.as_ref();

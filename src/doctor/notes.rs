@@ -8,11 +8,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use strum::Display;
 
 use crate::leftovers::Leftover;
 
 /// The start-up module, which Python imports by the name of the first file, with the parts that this one imports.
-pub const MODULE: [(&str, &str); 6] = [
+pub const MODULE: [(&str, &str); 7] = [
     ("sitecustomize.py", include_str!("startup/sitecustomize.py")),
     (
         "_tune_doctor/notes.py",
@@ -21,6 +22,10 @@ pub const MODULE: [(&str, &str); 6] = [
     (
         "_tune_doctor/python.py",
         include_str!("startup/_tune_doctor/python.py"),
+    ),
+    (
+        "_tune_doctor/silent.py",
+        include_str!("startup/_tune_doctor/silent.py"),
     ),
     (
         "_tune_doctor/tracing.py",
@@ -154,6 +159,48 @@ impl fmt::Display for WrongOperation {
     }
 }
 
+/// A mistake of a training that raises no error.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct SilentError {
+    /// What it is.
+    pub kind: SilentKind,
+    /// The program's own line: the operation, or the optimiser's step.
+    pub line: Option<String>,
+}
+
+/// What goes wrong without an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Display)]
+#[serde(rename_all = "snake_case")]
+pub enum SilentKind {
+    /// Broadcasting makes the shapes fit.
+    #[strum(
+        to_string = "results of shape [n, 1] meet targets of shape [n], so that each is compared with each"
+    )]
+    Crossed,
+    /// Softmax or sigmoid twice.
+    #[strum(to_string = "a loss of logits is given the result of a softmax or a sigmoid")]
+    ProbabilitiesAsLogits,
+    /// No `zero_grad`.
+    #[strum(to_string = "gradients of earlier steps are never cleared")]
+    GradientsKept,
+    /// No `backward`, or parameters of another network.
+    #[strum(to_string = "no parameter of the optimizer has a gradient")]
+    NoGradients,
+    /// Steps that change nothing.
+    #[strum(to_string = "the learning rate is 0")]
+    RateOfZero,
+}
+
+impl fmt::Display for SilentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        match &self.line {
+            Some(line) => write!(f, ", at {line}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A gradient that is not finite, of finite values.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct WrongGradient {
@@ -216,6 +263,8 @@ pub struct Notes {
     pub learning_rate: Option<(String, String)>,
     /// The first gradient that a step was made with and that was not finite, where operations were traced.
     pub gradient_not_finite: Option<WrongGradient>,
+    /// The first mistake that raises no error, where operations were traced.
+    pub silent: Option<SilentError>,
     /// The last operation, where they were traced.
     pub operation: Option<String>,
     /// The one that took longest, where they were traced.
@@ -348,6 +397,9 @@ impl Notes {
             "gradient_not_finite" if self.gradient_not_finite.is_none() => {
                 self.gradient_not_finite = serde_json::from_value(note.clone()).ok();
             }
+            "silent" if self.silent.is_none() => {
+                self.silent = serde_json::from_value(note.clone()).ok();
+            }
             "leftover" => self.leftovers.extend(Leftover::deserialize(note)),
             "raised" => self.raised.extend(serde_json::from_value(note.clone())),
             "learning_rate" => self.learning_rate = Some((text("optimizer"), text("value"))),
@@ -361,6 +413,7 @@ impl Notes {
         Notes {
             not_finite: self.not_finite.or(traced.not_finite),
             gradient_not_finite: self.gradient_not_finite.or(traced.gradient_not_finite),
+            silent: self.silent.or(traced.silent),
             operation: self.operation.or(traced.operation),
             longest: self.longest.or(traced.longest),
             raised: match self.raised.is_empty() {

@@ -135,6 +135,8 @@ pub enum Sign {
     NotFiniteGradient,
     /// Weights are not finite.
     NotFiniteWeights,
+    /// A mistake of the training raises no error.
+    SilentError,
     /// The program computes with 16-bit floats.
     Half,
     /// The frames, or the last operation, are those of the backward pass.
@@ -268,6 +270,7 @@ const SIGNS: &[(Sign, f64, &str)] = &[
     (Sign::NotFiniteModule, 0.03, "a module or operation makes values that are not finite of finite ones"),
     (Sign::NotFiniteGradient, 0.03, "a gradient is not finite, of finite values"),
     (Sign::NotFiniteWeights, 0.01, "weights are not finite"),
+    (Sign::SilentError, 0.003, "the training makes a mistake that raises no error"),
     (Sign::Half, 0.08, "it computes with 16-bit floats"),
     (Sign::Backward, 0.08, "it happens in the backward pass"),
     (Sign::OperationOfCudnn, 0.05, "the last operation is one that cuDNN and oneDNN have kernels for"),
@@ -468,6 +471,7 @@ fn see_notes(notes: &Notes, named: bool, see: &mut impl FnMut(Sign, bool)) {
         );
     }
     see(Sign::NotFiniteGradient, notes.gradient_not_finite.is_some());
+    see(Sign::SilentError, notes.silent.is_some());
     const CUDNN: &[&str] = &[
         "conv",
         "cudnn",

@@ -10,6 +10,7 @@ import sys
 
 from _tune_doctor.notes import HERE, Notes
 from _tune_doctor.python import Python
+from _tune_doctor.silent import Silent
 from _tune_doctor.tracing import Tracing
 from _tune_doctor.training import Training
 from _tune_doctor.watching import Watching
@@ -29,7 +30,7 @@ def _chain():
         sys.path[:] = [p for p in kept if os.path.abspath(p or ".") != HERE]
 
 
-class Doctor(Watching, Python, Training, Tracing, Notes):
+class Doctor(Watching, Python, Training, Tracing, Silent, Notes):
     """All of it: what one part notes, another may go on from."""
 
     def start(self):

@@ -45,6 +45,8 @@ class Notes:
         self.last_batch = None
         self.wrong_result = False
         self.overflowed = False
+        self.cleared = False
+        self.silent_error = False
         self.leftovers = 0
         self.builtins = set(vars(sys.modules["builtins"])) - {"_"}
 

@@ -2,7 +2,6 @@
 
 import math
 import os
-import sys
 
 # Operations by which a program looks at results, and marks of the profiler's: what it computed before says more.
 CHECKS = ("aten.isnan.default", "aten.any.default", "aten._local_scalar_dense.default", "aten.ne.Tensor")
@@ -41,6 +40,8 @@ class Tracing:
                         state["gradient"] = doctor.of_forward(torch)
                 elif shapes and not doctor.wrong_result and not finite(result) and finite(args) and not meant(name, args):
                     state["made"] = doctor.made(torch, name, args, result)
+                else:
+                    doctor.look_at_operation(torch, name, args)
                 return result
 
         def meant(name, args):
@@ -80,6 +81,7 @@ class Tracing:
 
         torch.nn.modules.module.register_module_forward_hook(hook)
         self.before_steps(look_at_gradients)
+        self.look_at_steps()
         # Each node of the graph keeps the traceback of its forward operation.
         torch.autograd.set_detect_anomaly(True, check_nan=False)
         self.mode = Mode()
@@ -93,11 +95,7 @@ class Tracing:
         if tensors and given.shape == result.shape and not given.is_complex():
             wrong = (~torch.isfinite(result)).flatten().nonzero()
             value = "%.6g" % given.flatten()[int(wrong[0])].item()
-        frame = sys._getframe(2)
-        while frame is not None and not self.is_own(frame.f_code.co_filename):
-            frame = frame.f_back
-        line = frame and "%s:%d in %s" % (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-        return {"function": function, "line": line, "value": value}
+        return {"function": function, "line": self.own_line(), "value": value}
 
     def of_forward(self, torch):
         """The function whose gradient is computed, and the program's own line that called it forward."""

@@ -1,0 +1,90 @@
+"""Notes mistakes of a training that raise no error: it goes on, and learns nothing or something else."""
+
+import sys
+import weakref
+
+# By which a loss compares results with targets.
+COMPARES = ("aten.sub.Tensor", "aten.rsub.Tensor", "aten.mul.Tensor", "aten.div.Tensor", "aten.mse_loss.default",
+            "aten.smooth_l1_loss.default", "aten.huber_loss.default")
+# Losses of logits, each with the function whose result they should not be given.
+OF_LOGITS = {"aten._log_softmax.default": "SoftmaxBackward0",
+             "aten.binary_cross_entropy_with_logits.default": "SigmoidBackward0"}
+CLEARS = ("aten.zero_.default", "aten._foreach_zero_.default", "aten.fill_.Scalar")
+# Steps in a row after which it is no accident: a schedule may begin at 0, a first step may have no gradients.
+STEPS = 5
+
+
+class Silent:
+    def look_at_steps(self):
+        """Has each step of an optimiser looked at."""
+        counts = {}
+        earlier = {}
+
+        def before(optimizer, args, kwargs):
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            gradients = {id(p): p.grad for p in parameters if p.grad is not None}
+            kept = [earlier[at]() is gradient for at, gradient in gradients.items() if at in earlier]
+            # One that is a tensor is left alone: to compare it would be an operation.
+            rates = [group.get("lr") for group in optimizer.param_groups]
+            found = {
+                "gradients_kept": not self.cleared and len(kept) == len(gradients) > 0 and all(kept),
+                "no_gradients": not gradients,
+                "rate_of_zero": all(isinstance(rate, (int, float)) and rate == 0 for rate in rates),
+            }
+            for kind, is_so in found.items():
+                at = (id(optimizer), kind)
+                counts[at] = counts.get(at, 0) + 1 if is_so else 0
+                if counts[at] == STEPS:
+                    self.silent(kind)
+            earlier.update((at, weakref.ref(gradient)) for at, gradient in gradients.items())
+            self.cleared = False
+
+        self.before_steps(before)
+
+    def look_at_operation(self, torch, name, args):
+        """Looks at an operation of the forward pass, or of none."""
+        try:
+            if name in CLEARS:
+                self.cleared = True
+            elif name in COMPARES and crosses(torch, args):
+                self.silent("crossed")
+            elif name in OF_LOGITS and args[0].grad_fn is not None and args[0].grad_fn.name() == OF_LOGITS[name]:
+                self.silent("probabilities_as_logits")
+        except Exception:
+            pass  # Of tensors of other kinds, which may have no strides, nothing is known.
+
+    def silent(self, kind):
+        if not self.silent_error:
+            self.silent_error = True
+            self.note("silent", kind=kind, line=self.own_line())
+
+    def own_line(self):
+        """The program's own line that is being executed."""
+        frame = sys._getframe(1)
+        while frame is not None and not self.is_own(frame.f_code.co_filename):
+            frame = frame.f_back
+        return frame and "%s:%d in %s" % (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def crosses(torch, args):
+    """Whether a network's results of shape [n, 1] meet targets of shape [n], or the other way round, so that each is compared
+    with each; also where a loss has broadcast both to [n, n] before. A layer's weight, which may have such a shape, is a leaf."""
+    pair = args[:2]
+    if len(pair) < 2 or not all(isinstance(t, torch.Tensor) and t.layout == torch.strided for t in pair):
+        return False
+    if [t.is_leaf for t in pair if t.requires_grad] != [False]:
+        return False
+    return any(1 < column(one) == row(other) for one, other in (pair, pair[::-1]))
+
+
+def column(tensor):
+    """The rows of what has one column, or has been broadcast from one; 0: it has more."""
+    one = tensor.dim() == 2 and (tensor.shape[1] == 1 or tensor.stride(1) == 0 != tensor.stride(0))
+    return tensor.shape[0] if one else 0
+
+
+def row(tensor):
+    """The entries of what has one dimension, or has been broadcast from one; 0: it has more."""
+    if tensor.dim() == 1:
+        return tensor.shape[0]
+    return tensor.shape[1] if tensor.dim() == 2 and tensor.stride(0) == 0 != tensor.stride(1) else 0
