@@ -419,11 +419,14 @@ impl Matrix {
         self.untried().find(wanted)
     }
 
-    /// Tracing tells the operation of a crash, and the module that makes NaN.
+    /// Tracing tells the operation of a crash, the module that makes NaN, and mistakes that raise no error, where a program
+    /// that has trained ends in words of its own and has caught nothing.
     fn traceable(&self) -> bool {
         let seen = |sign: Sign| self.evidence.signs.contains(&sign);
+        let silent = seen(Sign::OwnExit) || seen(Sign::OwnRaise);
+        let silent = silent && self.notes.stepped && self.watched && self.hidden.is_none();
         let wanted = seen(Sign::NativeCrash) || seen(Sign::NotFiniteText) || seen(Sign::Cuda);
-        self.notes.torch.is_some() && wanted
+        self.notes.torch.is_some() && (wanted || silent)
     }
 
     /// Takes in a run in which exceptions were watched: what fails now and then may not have failed this time.
