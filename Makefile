@@ -253,7 +253,8 @@ speed-bench: build model ## Compare the speed of training with PyTorch (ARGS="--
 	$(PYTHON) -B benches/speed/run.py --tune "$(TUNE)" $(ARGS)
 
 # Cargo tells what was built in one clone from another's by the time alone: sources that another clone was built from after
-# they were written would be taken for built. Pages of all crates make documenting each of them slower: they are made anew.
+# they were written would be taken for built. For each crate that it documents, rustdoc reads the pages of all that are there:
+# another clone's are removed.
 this-clone:
 	@mkdir -p "$(CARGO_TARGET_DIR)"; \
 	if [[ $$(cat "$(CARGO_TARGET_DIR)/.clone" 2>/dev/null || true) != "$(CURDIR)" ]]; then \

@@ -21,6 +21,7 @@ pub mod rank;
 pub mod run;
 pub mod signature;
 pub mod signs;
+pub mod silent;
 pub mod statistics;
 pub mod texts;
 

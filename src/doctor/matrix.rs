@@ -423,10 +423,15 @@ impl Matrix {
     /// that has trained ends in words of its own and has caught nothing.
     fn traceable(&self) -> bool {
         let seen = |sign: Sign| self.evidence.signs.contains(&sign);
-        let silent = seen(Sign::OwnExit) || seen(Sign::OwnRaise);
-        let silent = silent && self.notes.stepped && self.watched && self.hidden.is_none();
-        let wanted = seen(Sign::NativeCrash) || seen(Sign::NotFiniteText) || seen(Sign::Cuda);
-        self.notes.torch.is_some() && (wanted || silent)
+        let failed = seen(Sign::NativeCrash) || seen(Sign::NotFiniteText) || seen(Sign::Cuda);
+        let caught_nothing = self.watched && self.hidden.is_none();
+        let learnt_nothing = self.ends_in_own_words() && self.notes.stepped && caught_nothing;
+        self.notes.torch.is_some() && (failed || learnt_nothing)
+    }
+
+    fn ends_in_own_words(&self) -> bool {
+        let seen = |sign: Sign| self.evidence.signs.contains(&sign);
+        seen(Sign::OwnExit) || seen(Sign::OwnRaise)
     }
 
     /// Takes in a run in which exceptions were watched: what fails now and then may not have failed this time.
@@ -437,8 +442,7 @@ impl Matrix {
 
     /// Watching tells what the program had caught before it ended in words of its own.
     fn watchable(&self) -> bool {
-        let seen = |sign: Sign| self.evidence.signs.contains(&sign);
-        self.notes.python && (seen(Sign::OwnExit) || seen(Sign::OwnRaise))
+        self.notes.python && self.ends_in_own_words()
     }
 
     /// A failure that seems clear may come of what the program went on without, long before.

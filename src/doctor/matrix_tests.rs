@@ -311,3 +311,21 @@ fn a_program_that_ends_in_its_own_words_is_watched_first_and_any_other_last() {
     let (other, all) = steps(Sign::Exception);
     assert_eq!(other, Some(all - 1));
 }
+
+#[test]
+fn a_program_that_has_trained_and_ends_in_its_own_words_is_traced_unless_it_has_caught_something() {
+    let traced_at = |change: fn(&mut Matrix)| {
+        let mut matrix = loader();
+        matrix.notes.torch = Some("2.11.0".to_owned());
+        matrix.notes.stepped = true;
+        matrix.evidence.signs.insert(Sign::OwnRaise);
+        change(&mut matrix);
+        let steps = play(&mut matrix, &[], |_| true);
+        steps.iter().position(|step| *step == Step::Trace)
+    };
+    assert_eq!(traced_at(|_| {}), Some(3), "once it was watched");
+    assert_eq!(traced_at(|matrix| matrix.notes.stepped = false), None);
+    assert_eq!(traced_at(|matrix| matrix.hidden = Some(failure())), None);
+    let other = |matrix: &mut Matrix| matrix.evidence.signs = [Sign::Exception].into();
+    assert_eq!(traced_at(other), None);
+}

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use strum::Display;
 
 use crate::leftovers::Leftover;
+use crate::silent::SilentError;
 
 /// The start-up module, which Python imports by the name of the first file, with the parts that this one imports.
 pub const MODULE: [(&str, &str); 7] = [
@@ -152,48 +152,6 @@ impl fmt::Display for WrongOperation {
         if let Some(value) = &self.value {
             write!(f, " of {value}")?;
         }
-        match &self.line {
-            Some(line) => write!(f, ", at {line}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// A mistake of a training that raises no error.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct SilentError {
-    /// What it is.
-    pub kind: SilentKind,
-    /// The program's own line: the operation, or the optimiser's step.
-    pub line: Option<String>,
-}
-
-/// What goes wrong without an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Display)]
-#[serde(rename_all = "snake_case")]
-pub enum SilentKind {
-    /// Broadcasting makes the shapes fit.
-    #[strum(
-        to_string = "results of shape [n, 1] meet targets of shape [n], so that each is compared with each"
-    )]
-    Crossed,
-    /// Softmax or sigmoid twice.
-    #[strum(to_string = "a loss of logits is given the result of a softmax or a sigmoid")]
-    ProbabilitiesAsLogits,
-    /// No `zero_grad`.
-    #[strum(to_string = "gradients of earlier steps are never cleared")]
-    GradientsKept,
-    /// No `backward`, or parameters of another network.
-    #[strum(to_string = "no parameter of the optimizer has a gradient")]
-    NoGradients,
-    /// Steps that change nothing.
-    #[strum(to_string = "the learning rate is 0")]
-    RateOfZero,
-}
-
-impl fmt::Display for SilentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.kind)?;
         match &self.line {
             Some(line) => write!(f, ", at {line}"),
             None => Ok(()),

@@ -14,7 +14,7 @@ fn main() {
     println!("cargo:rerun-if-changed=faults/faults.cpp");
     println!("cargo:rerun-if-env-changed=LIBTORCH");
     match libtorch() {
-        // It links nothing, and cargo does not share with it what it builds for the others.
+        // Clippy links nothing, and cargo keeps what is built for it apart from what other commands build.
         Ok(_) if by_clippy() => {}
         Ok(libtorch) => build(&libtorch),
         Err(message) => println!("cargo::error={message}"),
