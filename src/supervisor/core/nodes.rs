@@ -61,7 +61,9 @@ impl Core {
     /// What other nodes do has changed.
     pub(super) fn on_other_nodes(&mut self, nodes: OtherNodes) {
         self.nodes.running = nodes.running;
-        let left = nodes.left.into_iter();
+        // What was read before a take-over was durable still shows the trial as left.
+        let on_its_way = |number: &u64| self.active.contains_key(&Job::trial(*number));
+        let left = (nodes.left.into_iter()).filter(|(trial, _)| !on_its_way(&trial.number));
         let left = left.map(|(trial, left)| (trial.number, (trial, Reclaimed::of(&left))));
         self.nodes.left = left.collect();
         for record in nodes.repeats {

@@ -11,11 +11,16 @@ use store::{Changes, OtherNodes, Reclaimable};
 
 /// A core of one slot that shares its study, whose goal is 3 trials, and that knows of these.
 fn sharing(trials: Vec<FrozenTrial>, nodes: OtherNodes) -> Driven {
+    sharing_with(1, trials, nodes)
+}
+
+/// The same with more slots.
+fn sharing_with(slots: usize, trials: Vec<FrozenTrial>, nodes: OtherNodes) -> Driven {
     let start = Start {
         node: Some(7),
         nodes: Some(nodes),
         trials,
-        ..start(spec(3, 1), vec![Device::Cpu])
+        ..start(spec(3, slots), vec![Device::Cpu; slots])
     };
     Driven::new(start, RandomSampler)
 }
@@ -119,6 +124,30 @@ fn what_a_lost_node_leaves_is_taken_over_with_its_next_attempt() {
     assert!(starts(&refused).is_empty(), "{refused:?}");
     assert!(core.active.is_empty());
     assert_eq!(core.progress.next_number(), 3);
+}
+
+#[test]
+fn a_look_from_before_a_take_over_does_not_make_it_be_taken_over_twice() {
+    let left = || OtherNodes {
+        left: vec![(
+            running(1),
+            Reclaimable {
+                number: 1,
+                attempts: Vec::new(),
+            },
+        )],
+        ..elsewhere(&[2])
+    };
+    let mut core = sharing_with(2, vec![ended(0), running(1), running(2)], left());
+    assert_eq!(starts(&ready(&mut core)).len(), 2, "taken over, and begun");
+    let look = Changes {
+        nodes: Some(left()),
+        ..Changes::default()
+    };
+    let actions = core.handle(changed(look), Now::ZERO);
+    assert!(starts(&actions).is_empty(), "{actions:?}");
+    assert_eq!(core.nodes.trials(), 1, "what runs elsewhere");
+    assert!(core.active.contains_key(&Job::trial(1)));
 }
 
 #[test]
