@@ -163,6 +163,7 @@ impl Study {
             let created = Write::TrialCreated {
                 number,
                 last: number,
+                since: number,
                 params: params.clone(),
                 distributions: self.study.space().distributions(params),
                 user_attrs: Map::new(),

@@ -331,9 +331,10 @@ impl Store {
     }
 
     /// Carries out a batch for a run, but for what other programs got ahead of: that is left out and
-    /// given back. A new trial whose number another one has got meanwhile gets the next one, with all that the batch says of
-    /// it, unless that one tries the very same point, the number is beyond the last that it may have, or a trial of it has been
-    /// in `seen` before: what is to be written may still speak of that one. What is not left out is durable when this returns, and in `seen`.
+    /// given back: also a new trial at a point that one which it was proposed without knowing of has. A new trial whose number
+    /// another one has got meanwhile gets the next one, with all that the batch says of it, unless that is beyond the last that
+    /// it may have, or a trial of it has been in `seen` before: what is to be written may still speak of that one. What is
+    /// not left out is durable when this returns, and in `seen`.
     ///
     /// # Errors
     /// Nothing was written. See [`Store::apply`]; also where the study was deleted.
@@ -357,12 +358,17 @@ impl Store {
         let done = self.transact((study_id, run_id), time, |batch| {
             for write in writes {
                 let next = batch.next_number_for(write)?;
-                if seen.is_new(next) && batch.may_be_renumbered(write, next)? {
-                    let asked = write.number();
-                    carried.renumbered.extend(asked.map(|asked| (asked, next)));
+                let twin = batch.is_tried(write, next)?;
+                if let Write::TrialCreated { number, last, .. } = write
+                    && *number != next
+                    && next <= *last
+                    && seen.is_new(next)
+                    && !twin
+                {
+                    carried.renumbered.insert(*number, next);
                 }
                 let as_written = carried.as_written(write);
-                if batch.is_overtaken(&as_written, next)? {
+                if twin || batch.is_overtaken(&as_written, next)? {
                     carried.late.push(write.clone());
                 } else {
                     batch.write(&as_written)?;
@@ -449,24 +455,17 @@ impl Batch<'_> {
         }
     }
 
-    /// Whether a new trial that asks for another number than the next one may have that one: no trial from its own number
-    /// on, which it was proposed without knowing of, tries the same point.
-    fn may_be_renumbered(&self, write: &Write, next: u64) -> Result<bool, Kind> {
-        let Write::TrialCreated {
-            number,
-            last,
-            params,
-            ..
-        } = write
-        else {
+    /// Whether a trial that a new one was proposed without knowing of is at its point.
+    fn is_tried(&self, write: &Write, next: u64) -> Result<bool, Kind> {
+        let Write::TrialCreated { since, params, .. } = write else {
             return Ok(false);
         };
-        if *number == next || next > *last {
+        let unknown: Vec<u64> = (*since..next).collect();
+        if unknown.is_empty() {
             return Ok(false);
         }
-        let since: Vec<u64> = (*number..next).collect();
-        let since = read_trials(self.conn, self.study_id, Which::These(&since))?;
-        Ok(since.iter().all(|trial| trial.params != *params))
+        let unknown = read_trials(self.conn, self.study_id, Which::These(&unknown))?;
+        Ok(unknown.iter().any(|trial| trial.params == *params))
     }
 
     /// Whether somebody got ahead of a write; `next` as for [`overtaken`].

@@ -22,6 +22,10 @@ pub enum Write {
         /// be beyond the study's goal.
         #[serde(default)]
         last: u64,
+        /// The lowest number whose trial was not known when this point was proposed: a trial from there on may be at
+        /// the same point.
+        #[serde(default)]
+        since: u64,
         /// Parameters.
         params: Params,
         /// The distribution that held for each of them.

@@ -130,6 +130,7 @@ mod tests {
         Write::TrialCreated {
             number,
             last: u64::MAX,
+            since: number,
             params: Params::new(),
             distributions: [].into(),
             user_attrs: Map::new(),

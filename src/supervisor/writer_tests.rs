@@ -129,6 +129,7 @@ fn start(number: u64) -> [Write; 2] {
         Write::TrialCreated {
             number,
             last: u64::MAX,
+            since: number,
             params: Params::new(),
             distributions: [].into(),
             user_attrs: Map::new(),

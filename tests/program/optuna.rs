@@ -152,6 +152,7 @@ fn created(number: u64) -> Write {
     Write::TrialCreated {
         number,
         last: u64::MAX,
+        since: number,
         params: params(number),
         distributions: distributions(),
         user_attrs: object(json!({"seed": i64::MAX, "attempts": 1})),

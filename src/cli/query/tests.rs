@@ -118,6 +118,7 @@ fn start_of(number: u64) -> Vec<Write> {
         Write::TrialCreated {
             number,
             last: u64::MAX,
+            since: number,
             params,
             distributions: [
                 ("optim.lr".to_owned(), lr),

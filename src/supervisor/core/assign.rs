@@ -105,6 +105,7 @@ impl Core {
         self.outbox.push(Write::TrialCreated {
             number,
             last: number.saturating_add(self.new_trials_wanted().saturating_sub(1)),
+            since: self.nodes.first_unknown(number),
             params: params.clone(),
             distributions: distributions.clone(),
             user_attrs: user_attrs.clone(),

@@ -46,6 +46,11 @@ impl Nodes {
         (trials.count() + self.left.len() + self.unseen.len()) as u64
     }
 
+    /// The first number of which no trial is known, where the next trial gets this one.
+    pub(super) fn first_unknown(&self, next: u64) -> u64 {
+        self.unseen.first().copied().unwrap_or(next)
+    }
+
     /// Whether others run repeats.
     pub(super) fn repeat(&self) -> bool {
         self.running.iter().any(|job| !job.searches())
@@ -80,8 +85,8 @@ impl Core {
         self.repeats.look_again();
     }
 
-    /// Whether a point has been tried in a trial from this number on, for which it was proposed: nodes that know the same
-    /// propose the same.
+    /// Whether a point has been tried in a trial from this number on, which it was proposed without knowing of: nodes that know
+    /// the same propose the same.
     pub(super) fn tried_since(&self, number: u64, params: &Params) -> bool {
         let entries = self.history.entries().iter().rev();
         let mut since = entries.take_while(|entry| entry.number >= number);

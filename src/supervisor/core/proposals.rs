@@ -26,6 +26,8 @@ pub(super) struct Search {
 struct Question {
     /// The revision of the study's progress when it was asked.
     revision: u64,
+    /// The first number of which no trial was known then.
+    since: u64,
     /// A worker waits for the answer.
     waited_for: bool,
 }
@@ -36,6 +38,8 @@ struct Answer {
     proposal: Option<Proposal>,
     /// The revision of the study's progress for which it is good.
     revision: u64,
+    /// See [`Question`].
+    since: u64,
     /// A worker waited for it.
     waited_for: bool,
 }
@@ -63,7 +67,7 @@ impl Core {
         // Other programs may have taken numbers meanwhile: who asks often must not keep us from ever beginning.
         let twin = |a: &Answer| {
             let proposal = a.proposal.as_ref();
-            proposal.is_some_and(|p| self.tried_since(a.number, &p.params))
+            proposal.is_some_and(|p| self.tried_since(a.since, &p.params))
         };
         let twin = answer.as_ref().is_some_and(twin);
         let fits = |a: &Answer| a.number <= number && a.revision == revision && !twin;
@@ -103,6 +107,7 @@ impl Core {
             let revision = self.progress.revision();
             self.search.asked = Some(Question {
                 revision,
+                since: self.nodes.first_unknown(number),
                 waited_for,
             });
             let news = self.history.take_updates();
@@ -138,6 +143,7 @@ impl Core {
             number,
             proposal,
             revision,
+            since: question.since,
             waited_for: question.waited_for,
         });
     }

@@ -37,6 +37,7 @@ fn study_of(path: &Path, text: &str, detail: &str) -> Store {
         Write::TrialCreated {
             number: 0,
             last: u64::MAX,
+            since: 0,
             params: [(text.to_owned(), Value::from(text))].into(),
             distributions: [(text.to_owned(), Domain::Categorical { choices })].into(),
             user_attrs: attrs.clone(),

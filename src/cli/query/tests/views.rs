@@ -7,6 +7,7 @@ fn begin_trial(store: &mut Store, study: i64, run: i64) {
     let created = Write::TrialCreated {
         number: 3,
         last: u64::MAX,
+        since: 3,
         params: Params::new(),
         distributions: Default::default(),
         user_attrs: Map::new(),

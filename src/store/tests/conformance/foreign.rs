@@ -189,6 +189,12 @@ fn a_point_that_somebody_else_tries_since_it_was_proposed_is_not_tried_again() {
     let before = [created_at(1, 0.05)];
     let carried = bench.carry_out(&before, &mut seen);
     assert_eq!(carried.renumbered, [(1, 2)].into(), "it knew of trial 0");
+    // It asks for the right number, but knew of no trial before it: its own trials got later numbers than they asked for.
+    let mut blind = created_at(3, 0.05);
+    if let Write::TrialCreated { since, .. } = &mut blind {
+        *since = 2;
+    }
+    assert_eq!(bench.late(&[blind.clone()], &mut seen), [blind]);
     // With two trials of others, the goal is reached.
     let mut beyond = created_at(1, 0.03);
     if let Write::TrialCreated { last, .. } = &mut beyond {

@@ -39,6 +39,7 @@ fn a_trial_is_read_as_it_was_written() {
         Write::TrialCreated {
             number: 0,
             last: u64::MAX,
+            since: 0,
             params: params.clone(),
             distributions: distributions.clone(),
             user_attrs: user.clone(),
@@ -344,6 +345,7 @@ fn writes_that_make_no_sense_are_refused() {
     let outside = Write::TrialCreated {
         number: 1,
         last: u64::MAX,
+        since: 1,
         params: [("c".to_owned(), Value::from("x"))].into(),
         distributions: [(
             "c".to_owned(),

@@ -120,28 +120,28 @@ impl Disk {
         let mut carried = CarriedOut::default();
         for write in writes {
             let mut now = write.clone();
+            let mut twin = false;
             if let Write::TrialCreated {
                 number,
                 last,
+                since,
                 params,
                 ..
             } = write
-                && *number != self.next()
-                && self.next() <= *last
-                && seen.is_new(self.next())
-                && self
-                    .trials
-                    .range(number..)
-                    .all(|(_, t)| t.params != *params)
             {
-                carried.renumbered.insert(*number, self.next());
+                let mut unknown = self.trials.range(since..);
+                twin = unknown.any(|(_, t)| t.params == *params);
+                let next = self.next();
+                if !twin && *number != next && next <= *last && seen.is_new(next) {
+                    carried.renumbered.insert(*number, next);
+                }
             }
             let asked = write.number();
             if let Some(number) = asked.and_then(|n| carried.renumbered.get(&n)) {
                 now = write.under(*number);
             }
             let trial = now.number().and_then(|n| self.glimpse(n));
-            if store::overtaken(&now, trial, None, self.next()) {
+            if twin || store::overtaken(&now, trial, None, self.next()) {
                 carried.late.push(write.clone());
             } else {
                 self.apply(&now);

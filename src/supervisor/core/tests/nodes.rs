@@ -11,16 +11,20 @@ use store::{Changes, OtherNodes, Reclaimable};
 
 /// A core of one slot that shares its study, whose goal is 3 trials, and that knows of these.
 fn sharing(trials: Vec<FrozenTrial>, nodes: OtherNodes) -> Driven {
-    sharing_with(1, trials, nodes)
+    sharing_with((3, 1), trials, nodes)
 }
 
-/// The same with more slots.
-fn sharing_with(slots: usize, trials: Vec<FrozenTrial>, nodes: OtherNodes) -> Driven {
+/// The same with another goal and more slots.
+fn sharing_with(
+    (goal, slots): (u64, usize),
+    trials: Vec<FrozenTrial>,
+    nodes: OtherNodes,
+) -> Driven {
     let start = Start {
         node: Some(7),
         nodes: Some(nodes),
         trials,
-        ..start(spec(3, slots), vec![Device::Cpu; slots])
+        ..start(spec(goal, slots), vec![Device::Cpu; slots])
     };
     Driven::new(start, RandomSampler)
 }
@@ -138,7 +142,7 @@ fn a_look_from_before_a_take_over_does_not_make_it_be_taken_over_twice() {
         )],
         ..elsewhere(&[2])
     };
-    let mut core = sharing_with(2, vec![ended(0), running(1), running(2)], left());
+    let mut core = sharing_with((3, 2), vec![ended(0), running(1), running(2)], left());
     assert_eq!(starts(&ready(&mut core)).len(), 2, "taken over, and begun");
     let look = Changes {
         nodes: Some(left()),
@@ -319,6 +323,41 @@ fn what_others_were_faster_with_counts_towards_the_goal_before_it_is_seen() {
     };
     core.handle(changed(seen), Now::ZERO);
     assert_eq!(core.new_trials_wanted(), 1, "one has failed");
+}
+
+#[test]
+fn a_point_that_was_proposed_without_knowing_of_trials_says_so() {
+    let mut core = sharing_with((9, 2), Vec::new(), OtherNodes::default());
+    let actions = ready(&mut core);
+    let (batch, _) = batches(&actions)[0];
+    let given = BatchEvent::Overtaken {
+        refused: RefusedStarts::default(),
+        renumbered: [(0, 2)].into(),
+        changes: Changes::default(),
+    };
+    core.handle(Event::Batch(batch, given), Now::ZERO);
+    core.handle(Event::Worker(1, WorkerEvent::Spawned(10)), Now::ZERO);
+    core.handle(received(1, hello()), Now::ZERO);
+    let actions = core.handle(received(1, FromWorker::Ready), Now::ZERO);
+    let [Write::TrialCreated { number, since, .. }, ..] = starts(&actions)[..] else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(
+        (*number, *since),
+        (3, 0),
+        "of trials 0 and 1 nothing is known"
+    );
+    // They are found.
+    let (batch, _) = batches(&actions)[0];
+    core.handle(Event::Batch(batch, BatchEvent::Written), Now::ZERO);
+    assert_eq!(core.nodes.first_unknown(4), 0);
+    let seen = Changes {
+        trials: vec![running(0), running(1)],
+        nodes: Some(elsewhere(&[0, 1])),
+        ..Changes::default()
+    };
+    core.handle(changed(seen), Now::ZERO);
+    assert_eq!(core.nodes.first_unknown(4), 4);
 }
 
 /// The batches that are to be written.
