@@ -90,6 +90,8 @@ pub struct KnownTrials {
     trials: BTreeMap<u64, TrialSummary>,
     /// The number after the highest that was ever known.
     ever: u64,
+    /// The number after the highest at the last look: of those from here on only the run's own are known.
+    looked: u64,
     /// What others are running, as it was read last.
     running: BTreeMap<u64, FrozenTrial>,
     nodes: OtherNodes,
@@ -150,13 +152,11 @@ impl KnownTrials {
         number >= self.ever
     }
 
-    /// The number of the first trial that is not known to have ended: those before it hardly change.
+    /// The number of the first trial that is not known to have ended, or not known at all: those before it hardly change.
     fn first_open(&self) -> u64 {
-        let open = self
-            .trials
-            .iter()
-            .find(|(_, trial)| !trial.state.finished());
-        open.map_or_else(|| self.after_last(), |(number, _)| *number)
+        let mut looked_at = self.trials.range(..self.looked);
+        let open = looked_at.find(|(_, trial)| !trial.state.finished());
+        open.map_or(self.looked, |(number, _)| *number)
     }
 
     fn after_last(&self) -> u64 {
@@ -167,7 +167,8 @@ impl KnownTrials {
     pub fn update(&mut self, first: u64, now: BTreeMap<u64, TrialSummary>) -> Compared {
         let before = self.trials.split_off(&first);
         self.trials.extend(now);
-        self.ever = self.ever.max(self.after_last());
+        self.looked = self.after_last();
+        self.ever = self.ever.max(self.looked);
         let mut compared = Compared::default();
         for (number, _) in before.iter().filter(|(_, was)| was.held_by == HeldBy::Run) {
             match self.trials.get(number).map(|is| is.held_by) {

@@ -179,6 +179,20 @@ fn a_new_trial_whose_number_somebody_else_got_has_the_next_one_with_all_that_is_
 }
 
 #[test]
+fn a_look_at_what_is_recent_finds_what_others_made_before_an_own_trial_that_got_a_later_number() {
+    let mut bench = Bench::new();
+    let other = bench.other();
+    asks(&other, bench.study, 0, "COMPLETE");
+    let mut seen = bench.seen();
+    asks(&other, bench.study, 1, "RUNNING");
+    asks(&other, bench.study, 2, "COMPLETE");
+    let carried = bench.carry_out(&[created_at(1, 0.05)], &mut seen);
+    assert_eq!(carried.renumbered, [(1, 3)].into());
+    let recent = bench.store.recent_changes(bench.study, &mut seen).unwrap();
+    assert_eq!(numbers(&recent), (vec![], vec![1, 2]));
+}
+
+#[test]
 fn a_point_that_somebody_else_tries_since_it_was_proposed_is_not_tried_again() {
     let mut bench = Bench::new();
     let mut seen = bench.seen();
