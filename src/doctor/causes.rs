@@ -264,7 +264,7 @@ const PROFILES: &[(Cause, Profile)] = &[
     (Cause::SilentError, profile(3.0, "the training goes on with a mistake that raises no error, and learns nothing or something else",
         &[(S::NoBatch, 0.01), (S::Wanders, 0.5), (S::SilentError, 0.97), (S::OwnRaise, 0.4), (S::OwnExit, 0.4), (S::NotFiniteText, 0.1), (S::Exception, 0.5)],
         &[(C::Seed, 0.03), (C::OneRow, 0.1)],
-        "Results and targets of one shape (squeeze(1)), no softmax or sigmoid before a loss of logits, optimizer.zero_grad() before each backward(), an optimizer of the parameters that are trained, a learning rate above 0.")),
+        "Compare the shapes of results and targets before the loss, and look at what the optimizer is given.")),
     (Cause::TypeMismatch, profile(5.0, "types or devices of tensors do not belong together",
         &[(S::Flaky, 0.02), (S::OutOfMemory, 0.003), (S::Wanders, 0.05), (S::OwnRaise, 0.02), (S::TypeText, 0.93), (S::ShapeText, 0.2), (S::LossFrames, 0.2), (S::Exception, 0.97)],
         &[(C::Fp32, 0.4), (C::Cpu, 0.15)],

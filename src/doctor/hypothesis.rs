@@ -9,6 +9,7 @@ use crate::matrix::Verdict;
 use crate::notes::Notes;
 use crate::rank::{Ranked, calibrated};
 use crate::signs::Sign;
+use crate::silent::SilentError;
 
 /// Causes less likely than this are not told, unless nothing else is.
 const LEAST: f64 = 0.05;
@@ -102,9 +103,17 @@ fn hypothesis(examined: &Examined, ranked: Ranked, first: bool) -> Hypothesis {
         what: what(examined, ranked.cause),
         evidence_for: speaks_for,
         evidence_against: against,
-        remedy: profile.remedy.to_owned(),
+        remedy: silent_error(&matrix.notes, ranked.cause)
+            .map_or(profile.remedy, |silent| silent.kind.remedy())
+            .to_owned(),
         workaround: workaround.map(|setting| setting.setting()),
     }
+}
+
+/// The mistake without an error that was noted, for the cause that it is.
+fn silent_error(notes: &Notes, cause: Cause) -> Option<&SilentError> {
+    let silent = notes.silent.as_ref();
+    silent.filter(|_| cause == Cause::SilentError)
 }
 
 fn explains(cause: Cause, setting: &Setting) -> bool {
@@ -268,11 +277,7 @@ fn what(examined: &Examined, cause: Cause) -> String {
 fn of_operations(notes: &Notes, cause: Cause) -> String {
     let of_values = matches!(cause, Cause::Diverged | Cause::HalfOverflow);
     let mut text = String::new();
-    if let Some(silent) = notes
-        .silent
-        .as_ref()
-        .filter(|_| cause == Cause::SilentError)
-    {
+    if let Some(silent) = silent_error(notes, cause) {
         text = format!(": {silent}");
     } else if let Some(gradient) = &notes.gradient_not_finite
         && (of_values || cause == Cause::BadRow)

@@ -37,6 +37,27 @@ pub enum SilentKind {
     RateOfZero,
 }
 
+impl SilentKind {
+    /// What to do.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            SilentKind::Crossed => {
+                "Give results and targets one shape: results.squeeze(1), or targets.unsqueeze(1)."
+            }
+            SilentKind::ProbabilitiesAsLogits => {
+                "Give the loss what the last layer computes, without softmax or sigmoid."
+            }
+            SilentKind::GradientsKept => "Call optimizer.zero_grad() before each backward().",
+            SilentKind::NoGradients => {
+                "Give the optimizer the parameters of the network that is trained, and call loss.backward() before its step()."
+            }
+            SilentKind::RateOfZero => {
+                "Give the optimizer a learning rate above 0; a schedule may have set it."
+            }
+        }
+    }
+}
+
 impl fmt::Display for SilentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
