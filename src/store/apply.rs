@@ -133,7 +133,7 @@ impl Batch<'_> {
                 distributions,
                 user_attrs,
             } => self.claim(*number, params, distributions, user_attrs),
-            Write::TrialReclaimed { number } => self.reclaim(*number),
+            Write::TrialReclaimed { number, .. } => self.reclaim(*number),
             Write::AttemptStarted {
                 id,
                 seed,

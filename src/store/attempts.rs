@@ -392,6 +392,12 @@ impl Batch<'_> {
         self.conn.exists(&query, args)
     }
 
+    /// The attempt at a trial to make next.
+    pub(super) fn next_attempt(&self, trial_id: i64) -> Result<u32, Kind> {
+        let next = "SELECT COALESCE(MAX(attempt), -1) + 1 FROM tune_attempts WHERE trial_id = ?1";
+        self.conn.value(next, &[&trial_id])
+    }
+
     /// The run whose attempt at a trial or repeat was the last; `None`: there was none.
     pub(super) fn last_run_at(&self, trial_id: i64, job: Job) -> Result<Option<i64>, Kind> {
         let Table { name, key, job: of } = table(job.purpose);

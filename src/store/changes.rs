@@ -153,7 +153,7 @@ impl KnownTrials {
     }
 
     /// The number of the first trial that is not known to have ended, or not known at all: those before it hardly change.
-    fn first_open(&self) -> u64 {
+    pub fn first_open(&self) -> u64 {
         let mut looked_at = self.trials.range(..self.looked);
         let open = looked_at.find(|(_, trial)| !trial.state.finished());
         open.map_or(self.looked, |(number, _)| *number)
@@ -474,6 +474,12 @@ impl Batch<'_> {
         let Some(number) = write.number() else {
             return Ok(false);
         };
+        if let Write::TrialReclaimed { attempt, .. } = write
+            && let Some((trial_id, _)) = self.known(number)?
+            && self.next_attempt(trial_id)? != *attempt
+        {
+            return Ok(true);
+        }
         let trial = self.glimpse(number)?;
         let repeat = match write.repeat() {
             Some(job) if trial.is_some() => self.glimpse_of_repeat(job)?,

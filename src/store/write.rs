@@ -46,10 +46,13 @@ pub enum Write {
         /// User attributes (`seed`, ...).
         user_attrs: Map<String, Json>,
     },
-    /// A trial that is RUNNING, and that nobody holds any more, is taken over.
+    /// A trial that is RUNNING, and that nobody holds any more, is taken over, as it was known: with another attempt to make
+    /// next, somebody else has had it meanwhile.
     TrialReclaimed {
         /// Number within the study.
         number: u64,
+        /// The attempt to make next.
+        attempt: u32,
     },
     /// An attempt is about to be sent to a worker. At a trial, it forgets what an earlier attempt
     /// reported; the first one at a repeat, or at the test, of a COMPLETE trial makes the repeat.
@@ -154,7 +157,7 @@ impl Write {
         match self {
             Write::TrialCreated { number, .. }
             | Write::TrialClaimed { number, .. }
-            | Write::TrialReclaimed { number }
+            | Write::TrialReclaimed { number, .. }
             | Write::Reported { number, .. }
             | Write::TrialFinished { number, .. }
             | Write::TrialNoted { number, .. } => Some(*number),
@@ -174,7 +177,7 @@ impl Write {
         match &mut write {
             Write::TrialCreated { number, .. }
             | Write::TrialClaimed { number, .. }
-            | Write::TrialReclaimed { number }
+            | Write::TrialReclaimed { number, .. }
             | Write::Reported { number, .. }
             | Write::TrialFinished { number, .. }
             | Write::TrialNoted { number, .. } => *number = other,
@@ -212,7 +215,7 @@ impl Write {
     pub fn trial_started(&self) -> Option<u64> {
         if let Write::TrialCreated { number, .. }
         | Write::TrialClaimed { number, .. }
-        | Write::TrialReclaimed { number } = self
+        | Write::TrialReclaimed { number, .. } = self
         {
             return Some(*number);
         }

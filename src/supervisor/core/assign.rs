@@ -278,6 +278,7 @@ impl Core {
             return;
         };
         self.undo(&pending.writes, refused);
+        self.taken_over(&pending.writes, refused);
         self.merge_foreign_changes(changes);
         self.resolve_contested(&pending.writes);
         self.keep_weights(&pending.ends);

@@ -25,14 +25,19 @@ impl Core {
             if writes.iter().any(|w| created(w) == Some(number)) {
                 self.propose_apart();
             }
-            let takes_over = Write::TrialReclaimed { number };
-            let taken_over = writes.contains(&takes_over);
+            let is =
+                |w: &Write| matches!(w, Write::TrialReclaimed { number: n, .. } if *n == number);
+            let taken_over = writes.iter().any(is);
             // A further attempt may wait for its record, too: it must not be taken for one of the
             // trial that has this number instead.
             for slot in &mut self.slots {
                 if let Some(attempt) = slot.attempt().filter(|a| a.number == number) {
                     slot.unrecord(attempt);
                 }
+            }
+            // Nor is its answer, which is still to come, that of the same attempt where the trial starts again.
+            for pending in self.pending.values_mut() {
+                pending.sends.take_if(|(_, a)| a.number == number);
             }
             self.drop_live(Job::trial(number));
             // One that another node was faster to take over is a trial as before.

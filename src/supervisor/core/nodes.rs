@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::repeats::Repeated;
 use super::{Core, Reclaimed};
+use crate::refused_starts::RefusedStarts;
 use search::space::Params;
 use search::study::{FrozenTrial, Job};
 use store::{OtherNodes, Write};
@@ -19,7 +20,7 @@ pub(super) struct Nodes {
     pub(super) own: Option<i64>,
     /// The trials and repeats that they run.
     running: BTreeSet<Job>,
-    /// The trials that nobody runs any more.
+    /// The trials that nobody runs any more, those that this node takes over included until that is durable.
     left: BTreeMap<u64, (FrozenTrial, Reclaimed)>,
     /// The numbers that others were faster to take, until the trials that have them are found.
     pub(super) unseen: BTreeSet<u64>,
@@ -46,7 +47,7 @@ impl Nodes {
         (trials.count() + self.left.len() + self.unseen.len()) as u64
     }
 
-    /// The first number of which no trial is known, where the next trial gets this one.
+    /// The first number whose trial is not known; `next` is the number that the next trial gets.
     pub(super) fn first_unknown(&self, next: u64) -> u64 {
         self.unseen.first().copied().unwrap_or(next)
     }
@@ -66,9 +67,7 @@ impl Core {
     /// What other nodes do has changed.
     pub(super) fn on_other_nodes(&mut self, nodes: OtherNodes) {
         self.nodes.running = nodes.running;
-        // What was read before a take-over was durable still shows the trial as left.
-        let on_its_way = |number: &u64| self.active.contains_key(&Job::trial(*number));
-        let left = (nodes.left.into_iter()).filter(|(trial, _)| !on_its_way(&trial.number));
+        let left = nodes.left.into_iter();
         let left = left.map(|(trial, left)| (trial.number, (trial, Reclaimed::of(&left))));
         self.nodes.left = left.collect();
         for record in nodes.repeats {
@@ -93,6 +92,18 @@ impl Core {
         self.nodes.shared() && since.any(|entry| entry.params == *params)
     }
 
+    /// These writes are durable, but for what was refused: what they take over is this node's.
+    pub(super) fn taken_over(&mut self, writes: &[Write], refused: &RefusedStarts) {
+        let refused: BTreeSet<u64> = refused.trials().collect();
+        for write in writes {
+            if let Write::TrialReclaimed { number, .. } = write
+                && !refused.contains(number)
+            {
+                self.nodes.left.remove(number);
+            }
+        }
+    }
+
     /// Another node has taken it over: what goes on here is of no use.
     pub(super) fn lose(&mut self, job: Job) {
         self.kill_attempts_of(|attempt| attempt.job() == job);
@@ -102,21 +113,25 @@ impl Core {
     /// Takes over what nobody runs any more, as far as there are slots for it.
     pub(super) fn take_over(&mut self) {
         let open = self.slots.iter().filter(|s| !s.spare && !s.is_drained());
-        let mut room = open.count().saturating_sub(self.active.len());
-        while room > 0
-            && let Some((number, (trial, again))) = self.nodes.left.pop_first()
-        {
+        let room = open.count().saturating_sub(self.active.len());
+        // A trial of this number that is on its way is the same one, or a new one whose number another node has got.
+        let on_its_way = |number: &u64| self.active.contains_key(&Job::trial(*number));
+        let left = (self.nodes.left.iter()).filter(|(number, _)| !on_its_way(number));
+        let taken: Vec<_> = left
+            .take(room)
+            .map(|(n, left)| (*n, left.clone()))
+            .collect();
+        for (number, (trial, again)) in taken {
             let job = Job::trial(number);
-            self.outbox.push(Write::TrialReclaimed { number });
+            let attempt = again.attempt;
+            self.outbox.push(Write::TrialReclaimed { number, attempt });
             self.history.clear_reports(number);
             self.warn(format!(
-                "{job} is taken over from a node that is gone: attempt {} begins here, and nothing is held against the trial",
-                again.attempt
+                "{job} is taken over from a node that is gone: attempt {attempt} begins here, and nothing is held against the trial"
             ));
             self.active.insert(job, again.active(&self.spec, trial));
             self.retry.insert(job);
             self.predict(job);
-            room -= 1;
         }
     }
 }

@@ -67,6 +67,25 @@ fn elsewhere(changes: &Changes) -> Vec<Job> {
     all.copied().collect()
 }
 
+fn reclaimed(number: u64, attempt: u32) -> Write {
+    Write::TrialReclaimed { number, attempt }
+}
+
+#[test]
+fn what_was_taken_over_and_lost_again_is_not_taken_over_as_it_was_before() {
+    let mut bench = BenchOn::<Postgres>::new();
+    let [mut a, mut b, mut c] = ["a", "b", "c"].map(|name| Node::named(&bench, name));
+    assert_eq!(a.write(&[created(0), started(0, 0)]), []);
+    expire(&mut bench, "a");
+    assert_eq!(left(&c.look()), [(0, 1)]);
+    assert_eq!(b.write(&[reclaimed(0, 1), started(0, 1)]), []);
+    expire(&mut bench, "b");
+    let stale = [reclaimed(0, 1), started(0, 1)];
+    assert_eq!(c.write(&stale), stale);
+    assert_eq!(left(&c.look()), [(0, 2)]);
+    assert_eq!(c.write(&[reclaimed(0, 2), started(0, 2)]), []);
+}
+
 #[test]
 fn what_another_node_runs_is_its_own_until_its_lease_ends() {
     let mut bench = BenchOn::<Postgres>::new();
@@ -79,7 +98,7 @@ fn what_another_node_runs_is_its_own_until_its_lease_ends() {
     a.write(&[reported(0, 1, 0.5)]);
     assert_eq!(b.look().trials[0].intermediate[&1], 0.5, "what it reports");
 
-    let takes = [Write::TrialReclaimed { number: 0 }, started(0, 1)];
+    let takes = [reclaimed(0, 1), started(0, 1)];
     assert_eq!(b.write(&takes), takes, "not while the lease goes on");
     expire(&mut bench, "a");
     assert_eq!(left(&b.look()), [(0, 1)]);
@@ -158,7 +177,7 @@ fn a_node_that_starts_again_may_take_what_it_held_at_once() {
     assert_eq!(left(&changes), [(0, 1)]);
     let spooled = [finished(0, TrialState::Complete, &[0.5])];
     let time = again.store.time();
-    assert_eq!(again.write(&[Write::TrialReclaimed { number: 0 }]), []);
+    assert_eq!(again.write(&[reclaimed(0, 1)]), []);
     let refused = again
         .store
         .replay(bench.study, run, time, &spooled)
@@ -229,7 +248,7 @@ fn only_who_holds_a_trial_writes_of_it() {
         let end = finished(3, TrialState::Complete, &[0.5]);
         assert_eq!(overtaken(&end, running, None, 0), !own);
         assert_eq!(overtaken(&start(Purpose::Search), running, None, 0), !own);
-        let takes = Write::TrialReclaimed { number: 3 };
+        let takes = reclaimed(3, 0);
         assert_eq!(
             overtaken(&takes, running, None, 0),
             held_by != HeldBy::Nobody

@@ -244,7 +244,7 @@ impl Disk {
             Write::GpuSampled { .. } => {}
             Write::RunEnded { exit } => self.ended = Some(*exit),
             Write::StudyAttributes { user_attrs } => self.attributes.extend(user_attrs.clone()),
-            Write::TrialReclaimed { number } => panic!("trial {number} is this run's"),
+            Write::TrialReclaimed { number, .. } => panic!("trial {number} is this run's"),
             Write::TrialClaimed {
                 number,
                 params,

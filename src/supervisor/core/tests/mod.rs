@@ -11,6 +11,7 @@ mod nodes;
 mod repeats;
 mod search_end;
 mod setup;
+mod several_nodes;
 mod stopping;
 mod waiting;
 mod world;

@@ -103,7 +103,10 @@ fn what_a_lost_node_leaves_is_taken_over_with_its_next_attempt() {
     let mut core = sharing(trials, nodes);
     let actions = ready(&mut core);
     let [
-        Write::TrialReclaimed { number: 1 },
+        Write::TrialReclaimed {
+            number: 1,
+            attempt: 0,
+        },
         Write::AttemptStarted { id, .. },
     ] = starts(&actions)[..]
     else {
@@ -143,15 +146,18 @@ fn a_look_from_before_a_take_over_does_not_make_it_be_taken_over_twice() {
         ..elsewhere(&[2])
     };
     let mut core = sharing_with((3, 2), vec![ended(0), running(1), running(2)], left());
-    assert_eq!(starts(&ready(&mut core)).len(), 2, "taken over, and begun");
+    let begun = ready(&mut core);
+    assert_eq!(starts(&begun).len(), 2, "taken over, and begun");
     let look = Changes {
         nodes: Some(left()),
         ..Changes::default()
     };
     let actions = core.handle(changed(look), Now::ZERO);
     assert!(starts(&actions).is_empty(), "{actions:?}");
-    assert_eq!(core.nodes.trials(), 1, "what runs elsewhere");
     assert!(core.active.contains_key(&Job::trial(1)));
+    let (batch, _) = batches(&begun)[0];
+    core.handle(Event::Batch(batch, BatchEvent::Written), Now::ZERO);
+    assert_eq!(core.nodes.trials(), 1, "what runs elsewhere");
 }
 
 #[test]
