@@ -147,9 +147,13 @@ impl KnownTrials {
         KnownTrials::of_run(0)
     }
 
-    /// Whether no trial of this number, nor one after it, was ever known.
-    pub fn is_new(&self, number: u64) -> bool {
-        number >= self.ever
+    /// The number that a new trial asks for, where it gets `next` instead: that is not beyond the last that it may have, and
+    /// no trial of it, nor one after it, was ever known.
+    pub fn renumbered(&self, write: &Write, next: u64) -> Option<u64> {
+        let Write::TrialCreated { number, last, .. } = write else {
+            return None;
+        };
+        (*number != next && next <= *last && next >= self.ever).then_some(*number)
     }
 
     /// The number of the first trial that is not known to have ended, or not known at all: those before it hardly change.
@@ -360,13 +364,8 @@ impl Store {
             for write in writes {
                 let next = batch.next_number_for(write)?;
                 let twin = batch.is_tried(write, next)?;
-                if let Write::TrialCreated { number, last, .. } = write
-                    && *number != next
-                    && next <= *last
-                    && seen.is_new(next)
-                    && !twin
-                {
-                    carried.renumbered.insert(*number, next);
+                if !twin && let Some(asked) = seen.renumbered(write, next) {
+                    carried.renumbered.insert(asked, next);
                 }
                 let as_written = carried.as_written(write);
                 if twin || batch.is_overtaken(&as_written, next)? {

@@ -120,28 +120,18 @@ impl Disk {
         let mut carried = CarriedOut::default();
         for write in writes {
             let mut now = write.clone();
-            let mut twin = false;
-            if let Write::TrialCreated {
-                number,
-                last,
-                since,
-                params,
-                ..
-            } = write
-            {
-                let mut unknown = self.trials.range(since..);
-                twin = unknown.any(|(_, t)| t.params == *params);
-                let next = self.next();
-                if !twin && *number != next && next <= *last && seen.is_new(next) {
-                    carried.renumbered.insert(*number, next);
-                }
+            let twin = matches!(write, Write::TrialCreated { since, params, .. }
+                if self.trials.range(since..).any(|(_, t)| t.params == *params));
+            let next = self.next();
+            if !twin && let Some(asked) = seen.renumbered(write, next) {
+                carried.renumbered.insert(asked, next);
             }
             let asked = write.number();
             if let Some(number) = asked.and_then(|n| carried.renumbered.get(&n)) {
                 now = write.under(*number);
             }
             let trial = now.number().and_then(|n| self.glimpse(n));
-            if twin || store::overtaken(&now, trial, None, self.next()) {
+            if twin || store::overtaken(&now, trial, None, next) {
                 carried.late.push(write.clone());
             } else {
                 self.apply(&now);

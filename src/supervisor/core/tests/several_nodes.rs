@@ -96,20 +96,10 @@ impl Server {
         let (mut late, mut renumbered) = (Vec::new(), BTreeMap::new());
         for write in writes {
             let next = self.rows.len() as u64;
-            let mut twin = false;
-            if let Write::TrialCreated {
-                number,
-                last,
-                since,
-                params,
-                ..
-            } = write
-            {
-                let mut unknown = self.rows.iter().skip(*since as usize);
-                twin = unknown.any(|row| row.trial.params == *params);
-                if !twin && *number != next && next <= *last && node.seen.is_new(next) {
-                    renumbered.insert(*number, next);
-                }
+            let twin = matches!(write, Write::TrialCreated { since, params, .. }
+                if self.rows[*since as usize..].iter().any(|row| row.trial.params == *params));
+            if !twin && let Some(asked) = node.seen.renumbered(write, next) {
+                renumbered.insert(asked, next);
             }
             let given = write.number().and_then(|n| renumbered.get(&n));
             let now = given.map_or_else(|| write.clone(), |number| write.under(*number));
