@@ -177,7 +177,7 @@ struct Node {
     awaited: bool,
     question: Option<(u64, Updates, u64)>,
     events: VecDeque<Event>,
-    /// Workers that have nothing to say before they are told something are not among them.
+    /// What each of its workers trains.
     workers: BTreeMap<WorkerId, Option<AttemptId>>,
     finished: Option<Exit>,
 }
