@@ -229,7 +229,7 @@ impl KnownTrials {
 
 /// Whether somebody got ahead of a write about a trial, and its repeat, that is like this now, so that it says
 /// nothing any more: a start that cannot be, or a fact about a trial that was ended, deleted or taken over.
-/// `next` is the number that the study's next trial gets. The end of an attempt is recorded although
+/// `next` is what comes next: where a trial is new, its number; where one is taken over, its attempt. The end of an attempt is recorded although
 /// another program has ended its trial.
 pub fn overtaken(
     write: &Write,
@@ -246,7 +246,10 @@ pub fn overtaken(
     match write {
         Write::TrialCreated { number, .. } => *number != next,
         Write::TrialClaimed { .. } => !is(TrialState::Waiting),
-        Write::TrialReclaimed { .. } => !(is(TrialState::Running) && held_by(HeldBy::Nobody)),
+        // Another attempt than the one that was known to be the next: somebody else has had it meanwhile.
+        Write::TrialReclaimed { attempt, .. } => {
+            u64::from(*attempt) != next || !(is(TrialState::Running) && held_by(HeldBy::Nobody))
+        }
         Write::AttemptStarted { id, .. } if !id.job().searches() => {
             !repeat_is_open(&[HeldBy::Run, HeldBy::Nobody])
         }
@@ -336,7 +339,7 @@ impl Store {
     }
 
     /// Carries out a batch for a run, but for what other programs got ahead of: that is left out and
-    /// given back: also a new trial at a point that one which it was proposed without knowing of has. A new trial whose number
+    /// given back. So is a new trial whose point another one has that was not known when it was proposed. A new trial whose number
     /// another one has got meanwhile gets the next one, with all that the batch says of it, unless that is beyond the last that
     /// it may have, or a trial of it has been in `seen` before: what is to be written may still speak of that one. What is
     /// not left out is durable when this returns, and in `seen`.
@@ -362,7 +365,7 @@ impl Store {
         let (mut written, mut carried) = (Vec::new(), CarriedOut::default());
         let done = self.transact((study_id, run_id), time, |batch| {
             for write in writes {
-                let next = batch.next_number_for(write)?;
+                let next = batch.next_for(write)?;
                 let twin = batch.is_tried(write, next)?;
                 if !twin && let Some(asked) = seen.renumbered(write, next) {
                     carried.renumbered.insert(asked, next);
@@ -447,15 +450,20 @@ fn other_nodes(
 }
 
 impl Batch<'_> {
-    /// The number that the study's next trial gets, where this is a new trial; nothing else needs it.
-    fn next_number_for(&self, write: &Write) -> Result<u64, Kind> {
-        match matches!(write, Write::TrialCreated { .. }) {
-            true => self.next_number(),
-            false => Ok(0),
+    /// What comes next, as for [`overtaken`]; 0 for a write that does not ask for it.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only two ask for it")]
+    fn next_for(&self, write: &Write) -> Result<u64, Kind> {
+        match write {
+            Write::TrialCreated { .. } => self.next_number(),
+            Write::TrialReclaimed { number, .. } => match self.known(*number)? {
+                Some((trial_id, _)) => self.next_attempt(trial_id).map(u64::from),
+                None => Ok(0),
+            },
+            _ => Ok(0),
         }
     }
 
-    /// Whether a trial that a new one was proposed without knowing of is at its point.
+    /// Whether a new trial's point is that of another one that was not known when it was proposed.
     fn is_tried(&self, write: &Write, next: u64) -> Result<bool, Kind> {
         let Write::TrialCreated { since, params, .. } = write else {
             return Ok(false);
@@ -473,12 +481,6 @@ impl Batch<'_> {
         let Some(number) = write.number() else {
             return Ok(false);
         };
-        if let Write::TrialReclaimed { attempt, .. } = write
-            && let Some((trial_id, _)) = self.known(number)?
-            && self.next_attempt(trial_id)? != *attempt
-        {
-            return Ok(true);
-        }
         let trial = self.glimpse(number)?;
         let repeat = match write.repeat() {
             Some(job) if trial.is_some() => self.glimpse_of_repeat(job)?,

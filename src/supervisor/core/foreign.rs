@@ -35,7 +35,7 @@ impl Core {
                     slot.unrecord(attempt);
                 }
             }
-            // Nor is its answer, which is still to come, that of the same attempt where the trial starts again.
+            // Its answer is still to come, and is none to the same attempt when the trial starts again.
             for pending in self.pending.values_mut() {
                 pending.sends.take_if(|(_, a)| a.number == number);
             }

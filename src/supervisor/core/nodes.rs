@@ -94,10 +94,9 @@ impl Core {
 
     /// These writes are durable, but for what was refused: what they take over is this node's.
     pub(super) fn taken_over(&mut self, writes: &[Write], refused: &RefusedStarts) {
-        let refused: BTreeSet<u64> = refused.trials().collect();
         for write in writes {
             if let Write::TrialReclaimed { number, .. } = write
-                && !refused.contains(number)
+                && refused.trials().all(|refused| refused != *number)
             {
                 self.nodes.left.remove(number);
             }

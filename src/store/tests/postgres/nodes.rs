@@ -253,6 +253,7 @@ fn only_who_holds_a_trial_writes_of_it() {
             overtaken(&takes, running, None, 0),
             held_by != HeldBy::Nobody
         );
+        assert!(overtaken(&takes, running, None, 1), "it had an attempt");
         let complete = trial(TrialState::Complete, HeldBy::Nobody);
         let start = start(Purpose::Repeat(1));
         let busy = held_by == HeldBy::Node || held_by == HeldBy::Foreign;

@@ -52,6 +52,15 @@ fn changed(changes: Changes) -> Event {
     Event::StudyChanged(changes)
 }
 
+/// A new trial got this number in the place of the one that it asked for.
+fn renumbered(asked: u64, given: u64) -> BatchEvent {
+    BatchEvent::Overtaken {
+        refused: RefusedStarts::default(),
+        renumbered: [(asked, given)].into(),
+        changes: Changes::default(),
+    }
+}
+
 /// The starts among what is written.
 fn starts(actions: &[Action]) -> Vec<&Write> {
     let writes = actions.iter().filter_map(|action| match action {
@@ -284,11 +293,7 @@ fn a_trial_whose_number_another_node_was_faster_to_take_runs_under_the_next_one(
         !batches(&died).iter().any(|(_, ws)| ws.iter().any(of_it)),
         "{died:?}"
     );
-    let given = BatchEvent::Overtaken {
-        refused: RefusedStarts::default(),
-        renumbered: [(0, 4)].into(),
-        changes: Changes::default(),
-    };
+    let given = renumbered(0, 4);
     let actions = core.handle(Event::Batch(batch, given), Now::ZERO);
     let sent = batches(&actions);
     let ended = Job::trial(4).attempt(0);
@@ -310,11 +315,7 @@ fn what_others_were_faster_with_counts_towards_the_goal_before_it_is_seen() {
     let mut core = sharing(Vec::new(), OtherNodes::default());
     let actions = ready(&mut core);
     let (batch, _) = batches(&actions)[0];
-    let given = BatchEvent::Overtaken {
-        refused: RefusedStarts::default(),
-        renumbered: [(0, 2)].into(),
-        changes: Changes::default(),
-    };
+    let given = renumbered(0, 2);
     core.handle(Event::Batch(batch, given), Now::ZERO);
     assert_eq!(
         core.new_trials_wanted(),
@@ -336,11 +337,7 @@ fn a_point_that_was_proposed_without_knowing_of_trials_says_so() {
     let mut core = sharing_with((9, 2), Vec::new(), OtherNodes::default());
     let actions = ready(&mut core);
     let (batch, _) = batches(&actions)[0];
-    let given = BatchEvent::Overtaken {
-        refused: RefusedStarts::default(),
-        renumbered: [(0, 2)].into(),
-        changes: Changes::default(),
-    };
+    let given = renumbered(0, 2);
     core.handle(Event::Batch(batch, given), Now::ZERO);
     core.handle(Event::Worker(1, WorkerEvent::Spawned(10)), Now::ZERO);
     core.handle(received(1, hello()), Now::ZERO);
