@@ -234,6 +234,18 @@ impl Store {
         held.map_err(|kind| self.at(kind))
     }
 
+    /// What stands for the last sign of life of who else calls itself by this node's name, where that can be told: it is
+    /// another one after each word of a living one.
+    ///
+    /// # Errors
+    /// Asking failed.
+    pub fn sign_of_life(&self, study_id: i64) -> Result<Option<String>, StoreError> {
+        let Some(node) = self.place.node() else {
+            return Ok(None);
+        };
+        self.read(|conn| conn.sign_of_life(study_id, node))
+    }
+
     /// Whether the database can be written now: takes its write lock and gives it back.
     ///
     /// # Errors

@@ -284,6 +284,15 @@ impl Connection {
         }
     }
 
+    /// What stands for the last sign of life of who else has a node's name, where that can be told.
+    pub(super) fn sign_of_life(&self, study_id: i64, node: &str) -> Result<Option<String>, Kind> {
+        match self {
+            Connection::Sqlite(_) => Ok(None),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(server) => server.sign_of_life(study_id, node),
+        }
+    }
+
     /// Whether the transaction of this number was committed.
     pub(super) fn committed(&self, number: i64) -> Result<bool, Kind> {
         match self {

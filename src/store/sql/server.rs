@@ -28,10 +28,13 @@ const DOUBT: Duration = Duration::from_secs(2);
 /// The oldest server that is used.
 const OLDEST: i64 = 13;
 
-/// What a session is set to: times by the server's clock are UTC, what is told as written is on the disk, and a node that
-/// is cut off in the middle of a transaction holds nobody up for longer than this.
+/// What a session is set to: times by the server's clock are UTC, what is told as written is on the disk, a node that
+/// is cut off in the middle of a transaction holds nobody up for longer than this, and of one whose machine is gone the server
+/// finds that out within half a minute (by itself, after two hours) and gives its name free.
 const SETTINGS: &str = "SET TIME ZONE 'UTC'; SET synchronous_commit = on;
-    SET idle_in_transaction_session_timeout = '20s'; SET client_min_messages = warning";
+    SET idle_in_transaction_session_timeout = '20s'; SET client_min_messages = warning;
+    SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
+    SET tcp_user_timeout = '30s'";
 
 /// A connection to a server.
 pub(crate) struct Server {
@@ -161,6 +164,20 @@ impl Server {
         }
         self.held.replace(Some((study_id, node.map(str::to_owned))));
         Ok(())
+    }
+
+    /// What stands for the last sign of life of the connection that has a node's name; `None`: there is none, or it is not
+    /// for this user to see.
+    pub(super) fn sign_of_life(&self, study_id: i64, node: &str) -> Result<Option<String>, Kind> {
+        let query = "SELECT CAST(a.pid AS text) || ' ' || CAST(a.state_change AS text)
+            FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+            WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database()
+              AND CAST(l.classid AS bigint) = CAST(hashtext(?2) AS bigint) & 4294967295
+              AND CAST(l.objid AS bigint) = ?1";
+        let sign = self.first(query, &[&study_id, &node_word(node)], |row| {
+            Ok(text(&row[0]).map(str::to_owned))
+        })?;
+        Ok(sign.flatten())
     }
 
     pub(super) fn set_lock_patience(&self, patience: Duration) -> Result<(), Kind> {
@@ -380,7 +397,7 @@ fn hold(session: &mut Session, study_id: i64, node: Option<&str>) -> Result<(i32
             session.row(alone, &[&study])?.try_get(0)?
         }
         Some(node) => {
-            let node = format!("node {node} of tune");
+            let node = node_word(node);
             let shared = "SELECT CASE WHEN pg_try_advisory_lock_shared(1953852005, $1)
                 THEN pg_try_advisory_lock(hashtext($2), $1) ELSE FALSE END";
             session.row(shared, &[&study, &node])?.try_get(0)?
@@ -393,6 +410,11 @@ fn hold(session: &mut Session, study_id: i64, node: Option<&str>) -> Result<(i32
         FROM pg_stat_activity WHERE pid = pg_backend_pid()";
     let row = session.row(own, &[])?;
     Ok((row.try_get(0)?, row.try_get(1)?))
+}
+
+/// What the lock of a node's name is taken on.
+fn node_word(node: &str) -> String {
+    format!("node {node} of tune")
 }
 
 fn text(value: &Value) -> Option<&str> {
