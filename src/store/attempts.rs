@@ -392,10 +392,16 @@ impl Batch<'_> {
         self.conn.exists(&query, args)
     }
 
-    /// The attempt at a trial to make next.
-    pub(super) fn next_attempt(&self, trial_id: i64) -> Result<u32, Kind> {
-        let next = "SELECT COALESCE(MAX(attempt), -1) + 1 FROM tune_attempts WHERE trial_id = ?1";
-        self.conn.value(next, &[&trial_id])
+    /// The attempt at a trial or repeat to make next.
+    pub(super) fn next_attempt(&self, trial_id: i64, job: Job) -> Result<u64, Kind> {
+        let Table { name, key, job: of } = table(job.purpose);
+        let (word, repeat) = columns(job.purpose);
+        let next =
+            format!("SELECT COALESCE(MAX(attempt), -1) + 1 FROM {name} WHERE ({key}) = ({of})");
+        match job.searches() {
+            true => self.conn.value(&next, &[&trial_id]),
+            false => self.conn.value(&next, &[&trial_id, &word, &repeat]),
+        }
     }
 
     /// The run whose attempt at a trial or repeat was the last; `None`: there was none.

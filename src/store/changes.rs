@@ -229,7 +229,7 @@ impl KnownTrials {
 
 /// Whether somebody got ahead of a write about a trial, and its repeat, that is like this now, so that it says
 /// nothing any more: a start that cannot be, or a fact about a trial that was ended, deleted or taken over.
-/// `next` is what comes next: where a trial is new, its number; where one is taken over, its attempt. The end of an attempt is recorded although
+/// `next` is what comes next: where a trial is new, its number; where one is taken over or a repeat begins, its attempt. The end of an attempt is recorded although
 /// another program has ended its trial.
 pub fn overtaken(
     write: &Write,
@@ -251,7 +251,7 @@ pub fn overtaken(
             u64::from(*attempt) != next || !(is(TrialState::Running) && held_by(HeldBy::Nobody))
         }
         Write::AttemptStarted { id, .. } if !id.job().searches() => {
-            !repeat_is_open(&[HeldBy::Run, HeldBy::Nobody])
+            u64::from(id.attempt) != next || !repeat_is_open(&[HeldBy::Run, HeldBy::Nobody])
         }
         Write::AttemptStarted { .. } | Write::Reported { .. } | Write::TrialFinished { .. } => {
             !(held_by(HeldBy::Run) && is(TrialState::Running))
@@ -267,6 +267,14 @@ pub fn overtaken(
         Write::TrialNoted { .. } => trial.is_none(),
         Write::StudyAttributes { .. } | Write::GpuSampled { .. } | Write::RunEnded { .. } => false,
     }
+}
+
+/// Whether a write says what follows from an end that was left out of the same batch: that does not stand either.
+pub fn follows_from_late(write: &Write, late: &[Write]) -> bool {
+    matches!(write, Write::StudyAttributes { .. })
+        && late
+            .iter()
+            .any(|late| matches!(late, Write::RepeatFinished { .. }))
 }
 
 impl Store {
@@ -371,7 +379,10 @@ impl Store {
                     carried.renumbered.insert(asked, next);
                 }
                 let as_written = carried.as_written(write);
-                if twin || batch.is_overtaken(&as_written, next)? {
+                if twin
+                    || follows_from_late(write, &carried.late)
+                    || batch.is_overtaken(&as_written, next)?
+                {
                     carried.late.push(write.clone());
                 } else {
                     batch.write(&as_written)?;
@@ -451,15 +462,17 @@ fn other_nodes(
 
 impl Batch<'_> {
     /// What comes next, as for [`overtaken`]; 0 for a write that does not ask for it.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "only two ask for it")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only three ask for it")]
     fn next_for(&self, write: &Write) -> Result<u64, Kind> {
-        match write {
-            Write::TrialCreated { .. } => self.next_number(),
-            Write::TrialReclaimed { number, .. } => match self.known(*number)? {
-                Some((trial_id, _)) => self.next_attempt(trial_id).map(u64::from),
-                None => Ok(0),
-            },
-            _ => Ok(0),
+        let job = match write {
+            Write::TrialCreated { .. } => return self.next_number(),
+            Write::TrialReclaimed { number, .. } => Job::trial(*number),
+            Write::AttemptStarted { id, .. } if !id.job().searches() => id.job(),
+            _ => return Ok(0),
+        };
+        match self.known(job.number)? {
+            Some((trial_id, _)) => self.next_attempt(trial_id, job),
+            None => Ok(0),
         }
     }
 

@@ -25,7 +25,7 @@ pub enum HeldBy {
 
 impl HeldBy {
     /// Of a trial that names `run` as its holder, for the run `asks`; `live`: the lease of `run` goes on.
-    pub(super) fn of(run: Option<i64>, live: bool, asks: Option<i64>) -> HeldBy {
+    pub fn of(run: Option<i64>, live: bool, asks: Option<i64>) -> HeldBy {
         match (run, asks) {
             (None, _) => HeldBy::Foreign,
             (Some(_), None) => HeldBy::Run,

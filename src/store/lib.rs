@@ -36,7 +36,8 @@ mod write;
 
 pub use attempts::{AttemptRecord, Reclaimable};
 pub use changes::{
-    CarriedOut, Changes, KnownTrials, OtherNodes, RepeatSummary, TrialSummary, overtaken,
+    CarriedOut, Changes, KnownTrials, OtherNodes, RepeatSummary, TrialSummary, follows_from_late,
+    overtaken,
 };
 pub use choose::choose;
 pub use descriptor::Descriptor;

@@ -12,13 +12,13 @@ use super::core::checkpoint_name;
 use files::paths::logs_dir;
 use files::replace;
 use search::study::Job;
-use weights::Leader;
+use weights::{Leader, Unheard};
 
 /// Something to do on the disk.
 #[derive(Debug)]
 pub enum DiskTask {
-    /// Keep the weights of these trials, the best first, and no others.
-    KeepWeights(Vec<Leader>),
+    /// Keep the weights of these trials, the best first, and no others but what another node may have kept.
+    KeepWeights(Vec<Leader>, Unheard),
     /// Delete the checkpoint of a trial or repeat, and what else it has left.
     Forget(Job),
     /// A process prints here from now on.
@@ -36,8 +36,6 @@ pub struct RunFiles {
     pub study: String,
     /// All kept weights together, in bytes.
     pub max_kept_bytes: u64,
-    /// Whether other nodes may keep weights there.
-    pub shared: bool,
     /// All logs together, in bytes.
     pub max_logs_bytes: u64,
 }
@@ -114,12 +112,11 @@ impl Runner {
             dir,
             study,
             max_kept_bytes,
-            shared,
             ..
         } = &self.files;
         match task {
-            DiskTask::KeepWeights(leaders) => {
-                weights::sync_kept_weights(dir, study, &leaders, *max_kept_bytes, *shared)
+            DiskTask::KeepWeights(leaders, unheard) => {
+                weights::sync_kept_weights(dir, study, &leaders, *max_kept_bytes, &unheard)
             }
             DiskTask::Forget(job) => forget(&dir.join(checkpoint_name(study, job))),
             DiskTask::LogBegins(log) => {
@@ -194,7 +191,6 @@ mod tests {
             dir: dir.to_owned(),
             study: "s".into(),
             max_kept_bytes: 1 << 20,
-            shared: false,
             max_logs_bytes,
         }
     }
@@ -217,12 +213,13 @@ mod tests {
             let write = &mut |to: &mut dyn Write| Ok(to.write_all(b"weights")?);
             draft.write(&parent, write).unwrap();
             // Of a trial that was forgotten first, nothing could be kept.
-            disk.ask(DiskTask::KeepWeights(vec![Leader {
+            let leader = Leader {
                 number,
                 values: vec![0.5],
                 epoch: Some(1),
                 seed: Some(7),
-            }]));
+            };
+            disk.ask(DiskTask::KeepWeights(vec![leader], Unheard::default()));
             disk.ask(DiskTask::Forget(Job::trial(number)));
         }
         drop(disk);

@@ -176,7 +176,9 @@ impl Executor {
     fn perform(&mut self, action: Action) -> Option<(Exit, String)> {
         match action {
             Action::Worker(worker, action) => self.act_on(worker, action),
-            Action::KeepWeights(leaders) => self.disk.ask(DiskTask::KeepWeights(leaders)),
+            Action::KeepWeights(leaders, unheard) => {
+                self.disk.ask(DiskTask::KeepWeights(leaders, unheard));
+            }
             Action::Forget(job) => self.disk.ask(DiskTask::Forget(job)),
             Action::Write { batch, writes } => self.ask(Request::Batch { batch, writes }),
             Action::WriteSoon(write) => self.ask(Request::Soon(write)),

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use std::collections::BTreeMap;
 
-use crate::refused_starts::RefusedStarts;
 use device::{Device, Sample};
 use fault::Death;
 use messages::exit::Exit;
@@ -12,7 +11,7 @@ use protocol::{FromWorker, ToWorker};
 use search::sampler::Proposal;
 use search::study::{Job, Updates};
 use store::{Changes, Write};
-use weights::Leader;
+use weights::{Leader, Unheard};
 
 /// Monotonic time since the run began.
 pub type Now = Duration;
@@ -129,8 +128,8 @@ pub enum BatchEvent {
     /// It is durable, but not as it was asked for, because of what another program got ahead of: it had taken a trial's
     /// number, claimed a waiting trial, ended a trial of ours or deleted it.
     Overtaken {
-        /// The starts among its writes that are not on record.
-        refused: RefusedStarts,
+        /// The writes that were left out.
+        late: Vec<Write>,
         /// New trials that got other numbers, by the number asked for.
         renumbered: BTreeMap<u64, u64>,
         /// What others had done to the study by then.
@@ -147,9 +146,9 @@ pub enum BatchEvent {
 pub enum Action {
     /// With a worker.
     Worker(WorkerId, WorkerAction),
-    /// Keep the weights of these trials, the best first, as far as they are there, and no others.
-    /// All have ended durably. Comes before the `Forget` of a trial that is one of them.
-    KeepWeights(Vec<Leader>),
+    /// Keep the weights of these trials, the best first, as far as they are there, and no others but what another node may
+    /// have kept. All have ended durably. Comes before the `Forget` of a trial that is one of them.
+    KeepWeights(Vec<Leader>, Unheard),
     /// The trial or repeat has ended, durably: delete its checkpoint and what else it has left.
     Forget(Job),
     /// Write a batch durably; answered by `Written` or `Overtaken` once the database can be

@@ -1,9 +1,11 @@
 //! From a checked configuration to a running study: locks it, compares identities, takes
 //! up what an earlier run left.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value as Json};
 
@@ -36,8 +38,11 @@ use report::Sink;
 use search::pruner;
 use search::sampler;
 use search::study::{FrozenTrial, Job, TrialState};
-use store::{KnownTrials, OtherNodes, Place, Reclaimable, RepeatRecord, RunRecord, Store, Write};
-use weights::Leaders;
+use store::{
+    KnownTrials, OtherNodes, Place, Reclaimable, RepeatRecord, RunRecord, Store, StoreErrorKind,
+    Write,
+};
+use weights::{Leaders, Unheard};
 
 /// How long processes of an earlier run are given to end.
 const LEFTOVERS: Duration = Duration::from_secs(2);
@@ -102,7 +107,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let opened = open_study(&mut store, &spec, &prepared, &origin, same_program)?;
     let study_id = opened.study_id;
     lock.row(study_id, &spec.study)?;
-    store.join(study_id)?;
+    join(&mut store, study_id, &mut *sink)?;
     if let Some(fork) = opened.fork {
         tell_fork(&mut *sink, fork, &own);
     }
@@ -112,10 +117,10 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let run = begin_run(&mut store, study_id, &spec, owner)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id, run.run_id)?;
     keep_weights(&spec, &earlier.trials, &dir, storage.is_shared());
-    drop_checkpoints(
-        &dir.join(checkpoints_dir(&spec.study)),
-        &earlier.unfinished(),
-    );
+    let checkpoints = dir.join(checkpoints_dir(&spec.study));
+    drop_checkpoints(&checkpoints, |name| {
+        earlier.needs(name, storage.is_shared())
+    });
     let rehearsed = record_attributes(&mut store, &run, &spec, &prepared, &earlier, rehearsed)?;
     earlier.peaks = peaks(&store, &spec, &devices, &rehearsed);
     store.set_lock_patience(store::LOCK_PATIENCE);
@@ -129,7 +134,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     }
     let driver = Driver {
         in_process: !spec.runs_programs(),
-        files: run_files(dir, &spec, storage.is_shared()),
+        files: run_files(dir, &spec),
         run,
         gpus: devices.iter().any(|d| *d != Device::Cpu),
         library,
@@ -141,12 +146,11 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     driver.run(core, proposer, storage, clock, (events, inbox))
 }
 
-fn run_files(dir: PathBuf, spec: &StudySpec, shared: bool) -> RunFiles {
+fn run_files(dir: PathBuf, spec: &StudySpec) -> RunFiles {
     RunFiles {
         dir,
         study: spec.study.clone(),
         max_kept_bytes: spec.operation.max_kept_bytes,
-        shared,
         max_logs_bytes: spec.operation.max_logs_bytes,
     }
 }
@@ -172,6 +176,40 @@ fn open(
     let store = opened.map_err(|e| spool_replay::with_spool(e, dir, &spec.study))?;
     store.set_lock_patience(patience);
     Ok(store)
+}
+
+/// Longer than a server needs to find out that a connection's machine is gone.
+const SILENCE: Duration = Duration::from_secs(45);
+
+/// Joins the nodes of a study. A machine that went down has its node's name until the server finds that out: that is
+/// waited for, as long as who has the name says nothing.
+fn join(store: &mut Store, study_id: i64, sink: &mut dyn Sink) -> Result<(), Failure> {
+    let (start, mut before) = (Instant::now(), None);
+    loop {
+        let held = match store.join(study_id) {
+            Err(error) if matches!(error.kind, StoreErrorKind::Held(..)) => error,
+            result => return Ok(result?),
+        };
+        let sign = store.sign_of_life(study_id)?;
+        if sign.is_none()
+            || start.elapsed() > SILENCE
+            || before.as_ref().is_some_and(|b| *b != sign)
+        {
+            return Err(held.into());
+        }
+        if signals::requested() {
+            return Err(Failure::new(Exit::Stopped, "stopped by a signal"));
+        }
+        if before.is_none() {
+            let message = format!(
+                "{held}; where that was before this machine went down, the server finds out that it is gone: waiting \
+                 for at most {SILENCE:?}, unless it says something"
+            );
+            tell(sink, report::Event::Warned { message });
+        }
+        before = Some(sign);
+        thread::sleep(Duration::from_secs(1));
+    }
 }
 
 fn tell(sink: &mut dyn Sink, event: report::Event) {
@@ -243,13 +281,21 @@ struct EarlierRuns {
 }
 
 impl EarlierRuns {
-    /// What runs again, and from a checkpoint where there is one.
-    fn unfinished(&self) -> Vec<Job> {
+    /// Whether the checkpoint of this name is that of what goes on, here or, where the directory may be shared, on another
+    /// node, which may have begun meanwhile what is not known here.
+    fn needs(&self, checkpoint: &OsStr, shared: bool) -> bool {
+        let of = |job: Job| Path::new(&checkpoint_name("", job)).file_name() == Some(checkpoint);
+        if shared {
+            let trials = self.trials.iter().filter(|t| t.state.finished());
+            let repeats = self.repeats.iter().filter(|r| r.ended.is_some());
+            let ended = trials.map(|t| Job::trial(t.number));
+            return !ended.chain(repeats.map(|r| r.job)).any(of);
+        }
         let repeats = self.repeats.iter().filter(|r| r.ended.is_none());
         let running = |trial: &&FrozenTrial| trial.state == TrialState::Running;
         let trials = self.trials.iter().filter(running);
         let trials = trials.map(|t| Job::trial(t.number));
-        trials.chain(repeats.map(|r| r.job)).collect()
+        trials.chain(repeats.map(|r| r.job)).any(of)
     }
 }
 
@@ -455,21 +501,24 @@ fn keep_weights(spec: &StudySpec, trials: &[FrozenTrial], dir: &Path, shared: bo
     if let Some(most) = weights_kept(spec) {
         let leaders = Leaders::new(spec.directions(), most, trials);
         let bytes = spec.operation.max_kept_bytes;
-        weights::sync_kept_weights(dir, &spec.study, leaders.best(), bytes, shared);
+        let known = trials.iter().map(|trial| (trial.number, trial.state));
+        let unheard = match shared {
+            true => Unheard::beside(known),
+            false => Unheard::default(),
+        };
+        weights::sync_kept_weights(dir, &spec.study, leaders.best(), bytes, &unheard);
     }
 }
 
-/// Deletes the checkpoints of trials that will not go on: a run that was killed could not do it.
-fn drop_checkpoints(dir: &Path, unfinished: &[Job]) {
+/// Deletes the checkpoints that are not needed any more: a run that was killed could not do it.
+fn drop_checkpoints(dir: &Path, needed: impl Fn(&OsStr) -> bool) {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return;
     };
     for entry in entries.flatten() {
-        let wanted = unfinished.iter().any(|job| {
-            let name = checkpoint_name("", *job);
-            Path::new(&name).file_name() == Some(&entry.file_name())
-        });
-        if !wanted && let Err(error) = std::fs::remove_dir_all(entry.path()) {
+        if !needed(&entry.file_name())
+            && let Err(error) = std::fs::remove_dir_all(entry.path())
+        {
             tracing::warn!(path = ?entry.path(), %error, "a checkpoint could not be deleted");
         }
     }

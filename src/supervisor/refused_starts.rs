@@ -98,7 +98,10 @@ impl RefusedStarts {
     }
 
     fn concerns(&self, write: &Write) -> bool {
-        let trial = write.number().is_some_and(|n| self.trials.contains(&n));
+        // A repeat, and a note on the choice of the winner, are about a trial that has ended: of this number somebody else has made one.
+        let of_ended = write.repeat().is_some() || matches!(write, Write::TrialNoted { .. });
+        let trial = write.number().filter(|_| !of_ended);
+        let trial = trial.is_some_and(|n| self.trials.contains(&n));
         let attempt = match write {
             Write::AttemptEnded { id, .. } | Write::MemoryUsed { id, .. } => Some(id),
             Write::TrialCreated { .. }
@@ -177,6 +180,27 @@ mod tests {
         assert_eq!(refused.facts(&batch), [ended(3, 0), finished(3)]);
         assert_eq!(refused.facts(&[ended(4, 0), ended(2, 1)]), [ended(2, 1)]);
         assert_eq!(refused.facts(&[finished(4)]), []);
+    }
+
+    #[test]
+    fn a_trial_that_somebody_else_has_made_with_a_refused_number_can_be_repeated() {
+        let mut refused = RefusedStarts::default();
+        refused.add(&[created(3)]);
+        let note = Write::TrialNoted {
+            number: 3,
+            user_attrs: Map::new(),
+        };
+        let repeat = Write::AttemptEnded {
+            id: Job::repeat(3, 1).attempt(0),
+            end: AttemptEnd {
+                outcome: "completed".into(),
+                detail: String::new(),
+                again: false,
+            },
+        };
+        let writes = [note, repeat];
+        assert_eq!(refused.without(&writes), (writes.to_vec(), vec![]));
+        assert_eq!(refused.without(&[ended(3, 0)]).0, []);
     }
 
     #[test]

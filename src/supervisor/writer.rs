@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::event_channel::EventSender;
 use super::refused_starts::RefusedStarts;
@@ -88,8 +88,8 @@ pub struct Writer {
     whole_after: Instant,
     /// The next look is not before this time.
     look_after: Instant,
-    /// When the lease of a node is renewed next.
-    renew_at: Instant,
+    /// When the lease of a node was renewed.
+    renewed: SystemTime,
     /// The run has recorded its end, and with it that of its lease.
     over: bool,
     outage: Option<WriteOutage>,
@@ -149,7 +149,7 @@ impl Writer {
             awaited: false,
             whole_after: Instant::now(),
             look_after: Instant::now(),
-            renew_at: Instant::now(),
+            renewed: SystemTime::UNIX_EPOCH,
             over: false,
             outage: None,
         }
@@ -219,10 +219,13 @@ impl Writer {
 
     /// Renews the lease, if it is time to.
     fn renew(&mut self) -> Result<(), StoreError> {
-        let due = |_: &Duration| !self.over && Instant::now() >= self.renew_at;
-        if let Some(lease) = self.run.lease.filter(due) {
+        // The other clock stands still while the machine sleeps. Where this one is set back, it is renewed once more.
+        let age = self.renewed.elapsed();
+        let due = |lease: &Duration| age.map_or(true, |age| age >= *lease / RENEWALS);
+        let lease = self.run.lease.filter(|_| !self.over);
+        if lease.is_some_and(|lease| due(&lease)) {
             self.store.renew(self.run.run_id)?;
-            self.renew_at = Instant::now() + lease / RENEWALS;
+            self.renewed = SystemTime::now();
         }
         Ok(())
     }
@@ -269,7 +272,7 @@ impl Writer {
         if self.run.lease.is_some() && !writes.is_empty() {
             let was_over = std::mem::replace(&mut self.over, writes.iter().any(ends));
             if was_over && !self.over {
-                self.renew_at = Instant::now();
+                self.renewed = SystemTime::UNIX_EPOCH;
             }
         }
         let outage = self.outage.as_mut().map(|outage| &mut outage.refused);
@@ -292,7 +295,7 @@ impl Writer {
                     false => self.changes().unwrap_or_default(),
                 };
                 let overtaken = BatchEvent::Overtaken {
-                    refused: RefusedStarts::of(&late),
+                    late,
                     renumbered: carried.renumbered,
                     changes,
                 };

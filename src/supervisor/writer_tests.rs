@@ -297,13 +297,9 @@ fn a_point_that_another_program_took_during_an_outage_is_refused_and_results_sur
         assert_eq!(bench.event(), Event::Batch(batch, BatchEvent::Spooled));
     }
     match bench.event() {
-        Event::Batch(
-            1,
-            BatchEvent::Overtaken {
-                refused, changes, ..
-            },
-        ) => {
-            assert_eq!(refused.trials().collect::<Vec<_>>(), [1]);
+        Event::Batch(1, BatchEvent::Overtaken { late, changes, .. }) => {
+            let refused = late.iter().filter_map(Write::trial_started);
+            assert_eq!(refused.collect::<Vec<_>>(), [1]);
             assert_eq!(changes.trials[0].number, 1);
         }
         event => panic!("{event:?}"),
@@ -332,7 +328,7 @@ fn a_trial_whose_number_another_program_took_during_an_outage_has_the_next_one()
     other.execute_batch(take).unwrap();
     assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Spooled));
     let overtaken = BatchEvent::Overtaken {
-        refused: RefusedStarts::default(),
+        late: Vec::new(),
         renumbered: [(1, 2)].into(),
         changes: Changes::default(),
     };
@@ -376,13 +372,9 @@ fn reports_of_a_trial_that_another_program_ended_harm_nothing() {
     bench.ask(report(0, 1.0));
     bench.batch(1, &[&start(1), &end(0, 0.5)]);
     match bench.event() {
-        Event::Batch(
-            1,
-            BatchEvent::Overtaken {
-                refused, changes, ..
-            },
-        ) => {
-            assert_eq!(refused, RefusedStarts::default(), "the start is on record");
+        Event::Batch(1, BatchEvent::Overtaken { late, changes, .. }) => {
+            let refused = late.iter().find_map(Write::trial_started);
+            assert_eq!(refused, None, "the start is on record");
             let found: Vec<(u64, TrialState)> =
                 changes.trials.iter().map(|t| (t.number, t.state)).collect();
             assert_eq!(

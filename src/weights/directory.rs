@@ -3,13 +3,13 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::{Map, Value as Json};
 
 use super::{
-    DESCRIPTION, Leader, SavedWeights, Step, StoredWeights, VERSION, WEIGHTS, kept_directory, plan,
+    DESCRIPTION, Leader, SavedWeights, Step, StoredWeights, Unheard, VERSION, WEIGHTS,
+    kept_directory, plan,
 };
 use files::digest::Hashing;
 use files::paths::checkpoints_dir;
@@ -161,9 +161,14 @@ pub fn delete(path: &Path) -> io::Result<()> {
 
 /// Keeps the weights of `leaders` (the best first) in `dir`, the database's directory, as far as they
 /// are there, of at most `most` bytes together, and no others. What cannot be moved or deleted stays,
-/// and is tried again at the next call. Where the directory is `shared`, what was kept a moment ago may be another
-/// node's, of a trial whose end was not heard of here yet: it is not deleted before it is older.
-pub fn sync_kept_weights(dir: &Path, study: &str, leaders: &[Leader], most: u64, shared: bool) {
+/// and is tried again at the next call. So is what another node may have kept ([`Unheard`]).
+pub fn sync_kept_weights(
+    dir: &Path,
+    study: &str,
+    leaders: &[Leader],
+    most: u64,
+    unheard: &Unheard,
+) {
     let all = directories(&dir.join(files::paths::weights_dir(study)));
     let mut kept = Vec::new();
     for path in all {
@@ -179,24 +184,15 @@ pub fn sync_kept_weights(dir: &Path, study: &str, leaders: &[Leader], most: u64,
             candidates(&dir.join(checkpoints_dir(study)).join(trial))
         })
         .collect();
-    for step in plan(leaders, &kept, &candidates, most) {
+    for step in plan(leaders, &kept, &candidates, most, unheard) {
         match step {
             Step::Move { from, number } => {
                 let to = kept_directory(dir, study, number);
                 tell(&from, replace::directory_by(&from, &to));
             }
-            Step::Delete { path } if shared && is_new(&path) => {}
             Step::Delete { path } => tell(&path, delete(&path)),
         }
     }
-}
-
-/// Longer than news of a trial's end take to a node, whatever their clocks show.
-const NEW: Duration = Duration::from_secs(600);
-
-fn is_new(path: &Path) -> bool {
-    let made = path.metadata().and_then(|meta| meta.modified());
-    made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < NEW))
 }
 
 fn tell(path: &Path, done: io::Result<()>) {
@@ -210,6 +206,9 @@ mod tests {
     use super::super::read;
     use super::*;
     use files::power;
+    use search::study::TrialState;
+
+    static ALL_HEARD: std::sync::LazyLock<Unheard> = std::sync::LazyLock::new(Unheard::default);
 
     fn write(parent: &Path, trial: u64, epoch: u32, value: f64, weights: &[u8]) -> PathBuf {
         let draft = Draft {
@@ -273,35 +272,42 @@ mod tests {
             write(&trials.join(name), trial, epoch, value, b"weights");
         }
         let there = |number| kept_directory(dir.path(), "s", number).exists();
-        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000, false);
+        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000, &ALL_HEARD);
         assert!(there(0) && !there(2));
-        sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, false);
+        sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, &ALL_HEARD);
         assert!(!there(0) && there(2));
         let kept = read(&kept_directory(dir.path(), "s", 2)).unwrap().unwrap();
         assert_eq!(kept.epoch, 5);
-        sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, false);
+        sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, &ALL_HEARD);
         assert!(there(2));
         // Another study's are not touched.
-        sync_kept_weights(dir.path(), "t", &[], 1000, false);
+        sync_kept_weights(dir.path(), "t", &[], 1000, &ALL_HEARD);
         assert!(there(2));
-        sync_kept_weights(dir.path(), "s", &[], 1000, false);
+        sync_kept_weights(dir.path(), "s", &[], 1000, &ALL_HEARD);
         assert!(!there(2));
     }
+
     #[test]
-    fn what_another_node_has_just_kept_is_not_deleted() {
+    fn what_another_node_has_kept_is_not_deleted_before_the_end_of_its_trial_is_known() {
+        use TrialState::{Complete, Running};
         let dir = tempfile::tempdir().unwrap();
         let of = |number: u64| kept_directory(dir.path(), "s", number);
-        let at = dir.path().join(checkpoints_dir("s")).join("trial-000000");
-        write(&at, 0, 1, 0.5, b"w");
-        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000, true);
-        assert!(of(0).exists());
-        sync_kept_weights(dir.path(), "s", &[leader(1, 1, 0.4)], 1000, true);
-        assert!(of(0).exists(), "its end may not be known here");
-        let long_ago = std::time::SystemTime::now() - 2 * NEW;
-        let kept = File::open(of(0)).unwrap();
-        kept.set_modified(long_ago).unwrap();
-        sync_kept_weights(dir.path(), "s", &[leader(1, 1, 0.4)], 1000, true);
-        assert!(!of(0).exists());
+        for number in [0, 2] {
+            let trial = format!("trial-{number:06}");
+            let at = dir.path().join(checkpoints_dir("s")).join(trial);
+            write(&at, number, 1, 0.5, b"w");
+        }
+        let both = [leader(0, 1, 0.5), leader(2, 1, 0.5)];
+        sync_kept_weights(dir.path(), "s", &both, 1000, &ALL_HEARD);
+        let others = |known: &[(u64, TrialState)]| {
+            let unheard = Unheard::beside(known.iter().copied());
+            sync_kept_weights(dir.path(), "s", &[leader(1, 1, 0.6)], 1000, &unheard);
+            [0, 2].map(|number| of(number).exists())
+        };
+        assert_eq!(others(&[(0, Running), (1, Complete)]), [true, true]);
+        assert_eq!(others(&[(0, Complete), (1, Complete)]), [false, true]);
+        let all = [(0, Complete), (1, Complete), (2, Complete)];
+        assert_eq!(others(&all), [false, false]);
     }
 
     #[test]
@@ -309,11 +315,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let trial = dir.path().join("checkpoints/s/trial-000002");
         write(&trial, 2, 3, 0.6, b"old");
-        sync_kept_weights(dir.path(), "s", &[leader(2, 3, 0.6)], 1000, false);
+        sync_kept_weights(dir.path(), "s", &[leader(2, 3, 0.6)], 1000, &ALL_HEARD);
         let mut seen = Vec::new();
         let better = || {
             write(&trial, 2, 5, 0.7, b"new");
-            sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, false);
+            sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, &ALL_HEARD);
         };
         power::cuts(dir.path(), better, |left| {
             let kept = read(&kept_directory(left, "s", 2)).unwrap();
@@ -327,11 +333,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let trials = dir.path().join("checkpoints/s");
         write(&trials.join("trial-000000"), 0, 1, 0.5, b"old");
-        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000, false);
+        sync_kept_weights(dir.path(), "s", &[leader(0, 1, 0.5)], 1000, &ALL_HEARD);
         let mut last = None;
         let better = || {
             write(&trials.join("trial-000002"), 2, 5, 0.7, b"new");
-            sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, false);
+            sync_kept_weights(dir.path(), "s", &[leader(2, 5, 0.7)], 1000, &ALL_HEARD);
         };
         power::cuts(dir.path(), better, |left| {
             let whole = |number| matches!(read(&kept_directory(left, "s", number)), Ok(Some(_)));

@@ -26,7 +26,7 @@ use search::study::Job;
 
 pub use directory::{Draft, candidates, delete, directory_name, sync_kept_weights};
 pub use leaders::{Leader, Leaders};
-pub use plan::{Step, StoredWeights, plan};
+pub use plan::{Step, StoredWeights, Unheard, plan};
 
 /// The weights' file name.
 pub const WEIGHTS: &str = "weights.safetensors";

@@ -1,8 +1,10 @@
 //! What is moved and what is deleted.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::Leader;
+use search::study::TrialState;
 
 /// Weights that are there, kept or a candidate's.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,13 +50,43 @@ pub enum Step {
     },
 }
 
+/// The trials whose ends may not have been heard of, because other nodes make them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unheard {
+    /// Known ones, by number.
+    open: BTreeSet<u64>,
+    /// The first number of which nothing is known; `None`: there are no other nodes.
+    from: Option<u64>,
+}
+
+impl Unheard {
+    /// Those beside the trials that are known.
+    pub fn beside(known: impl Iterator<Item = (u64, TrialState)>) -> Unheard {
+        let (mut open, mut from) = (BTreeSet::new(), 0);
+        for (number, state) in known {
+            from = from.max(number + 1);
+            if !state.finished() {
+                open.insert(number);
+            }
+        }
+        let from = Some(from);
+        Unheard { open, from }
+    }
+
+    fn holds(&self, number: u64) -> bool {
+        self.open.contains(&number) || self.from.is_some_and(|from| number >= from)
+    }
+}
+
 /// What is to be done so that the weights of `leaders`, the best first, are kept, as far as they are
-/// there, and no others; all together take at most `most` bytes, and those of the best come first.
+/// there, and no others; all together take at most `most` bytes, and those of the best come first. What was kept of a
+/// trial whose end may not have been heard of stays.
 pub fn plan(
     leaders: &[Leader],
     kept: &[StoredWeights],
     candidates: &[StoredWeights],
     most: u64,
+    unheard: &Unheard,
 ) -> Vec<Step> {
     let mut stay: Vec<&StoredWeights> = Vec::new();
     let mut moves: Vec<&StoredWeights> = Vec::new();
@@ -82,6 +114,7 @@ pub fn plan(
     };
     // Nothing goes before the better ones are in place; what is in the way of a move is replaced by it.
     let gone = kept.iter().filter(|f| !stays(f) && !superseded(f));
+    let gone = gone.filter(|f| !unheard.holds(f.number));
     let gone: Vec<Step> = gone.map(delete).collect();
     let moves = moves.into_iter().map(|found| Step::Move {
         from: found.path.clone(),
@@ -93,6 +126,16 @@ pub fn plan(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where there are no other nodes.
+    fn plan(
+        leaders: &[Leader],
+        kept: &[StoredWeights],
+        candidates: &[StoredWeights],
+        most: u64,
+    ) -> Vec<Step> {
+        super::plan(leaders, kept, candidates, most, &Unheard::default())
+    }
 
     fn leader(number: u64, value: f64) -> Leader {
         Leader {

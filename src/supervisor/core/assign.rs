@@ -271,19 +271,30 @@ impl Core {
         Some(log.to_string_lossy().into_owned())
     }
 
-    /// A batch is durable, but for the starts that other programs got ahead of: what it recorded may
-    /// be sent.
-    pub(super) fn on_written(&mut self, batch: u64, refused: &RefusedStarts, changes: Changes) {
+    /// A batch is durable, but for what other programs got ahead of: what it recorded may be sent.
+    pub(super) fn on_written(&mut self, batch: u64, late: &[Write], changes: Changes) {
         let Some(pending) = self.pending.remove(&batch) else {
             return;
         };
-        self.undo(&pending.writes, refused);
-        self.taken_over(&pending.writes, refused);
+        let refused = RefusedStarts::of(late);
+        self.undo(&pending.writes, &refused);
+        self.taken_over(&pending.writes, &refused);
+        let overruled: Vec<Job> = late.iter().filter_map(Write::job_ended).collect();
+        for job in &pending.ends {
+            self.repeats.answered(*job, !overruled.contains(job));
+        }
         self.merge_foreign_changes(changes);
         self.resolve_contested(&pending.writes);
-        self.keep_weights(&pending.ends);
-        // One that is live again is a new trial with the number of a deleted one.
-        let ended = pending.ends.into_iter();
+        let durable = |job: &Job| !overruled.contains(job);
+        let ends: Vec<Job> = pending.ends.iter().copied().filter(durable).collect();
+        self.keep_weights(&ends);
+        // What another node has taken over it may be at, with the same files. One that is live again is a new trial with
+        // the number of a deleted one.
+        let shared = self.nodes.shared();
+        let ended = pending
+            .ends
+            .into_iter()
+            .filter(|job| !shared || durable(job));
         let ended: Vec<Job> = ended.filter(|j| !self.active.contains_key(j)).collect();
         ended.into_iter().for_each(|job| self.forget(job));
         if let Some((worker, attempt)) = pending.sends {

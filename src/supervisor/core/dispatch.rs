@@ -403,7 +403,8 @@ impl Core {
     /// How many trials beyond the live ones the goal still needs, as far as it is known that there are any.
     pub(super) fn new_trials_wanted(&self) -> u64 {
         let active = self.active.keys().filter(|j| j.searches()).count() as u64;
-        let sure = self.progress.counts().finished() + active + self.nodes.trials();
+        let elsewhere = self.nodes.trials() + self.failures_on_their_way();
+        let sure = self.progress.counts().finished() + active + elsewhere;
         let wanted = self.spec.operation.trials.saturating_sub(sure);
         match self.searches_on() {
             _ if self.search_ended.is_some() => 0,

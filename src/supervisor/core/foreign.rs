@@ -124,10 +124,13 @@ impl Core {
             self.drop_repeats(trial.number);
         }
         self.history.put(&self.spec.space, &trial);
-        let ends = self.progress.is_running(trial.number) && trial.state.finished();
+        let ends = trial.state.finished() && !self.progress.has_ended(trial.number);
         self.progress.put(&trial);
-        if self.nodes.shared() && ends {
-            self.count_streaks(&trial);
+        if self.nodes.shared()
+            && ends
+            && let Some(failure) = self.count_streaks(&trial)
+        {
+            self.last_fault = Some(format!("{}: {}", failure.fault, failure.message));
         }
         if let Some(weights) = &mut self.weights {
             weights.found(&trial);

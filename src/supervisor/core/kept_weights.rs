@@ -8,7 +8,7 @@ use config::StudySpec;
 use protocol::KeepBest;
 use search::study::selection::LEADERS;
 use search::study::{FrozenTrial, Job};
-use weights::{Leader, Leaders};
+use weights::{Leader, Leaders, Unheard};
 
 /// The best trials among those whose ends are durable: an end that is not may never have been, and
 /// must not drive weights out.
@@ -91,6 +91,10 @@ impl Core {
             }
         }
         let leaders = weights.leaders.best().to_vec();
-        self.actions.push(Action::KeepWeights(leaders));
+        let unheard = match self.nodes.shared() {
+            true => self.progress.unheard(),
+            false => Unheard::default(),
+        };
+        self.actions.push(Action::KeepWeights(leaders, unheard));
     }
 }

@@ -10,7 +10,7 @@ use super::repeats::Repeated;
 use super::{Core, Reclaimed};
 use crate::refused_starts::RefusedStarts;
 use search::space::Params;
-use search::study::{FrozenTrial, Job};
+use search::study::{FrozenTrial, Job, TrialState};
 use store::{OtherNodes, Write};
 
 /// What is known of them.
@@ -77,9 +77,7 @@ impl Core {
             if begun && (repeated.ended.is_some() || self.nodes.run(job)) {
                 self.lose(job);
             }
-            if repeated.ended.is_some() || !begun {
-                self.repeats.found(repeated, self.nodes.run(job));
-            }
+            self.repeats.found(repeated, self.nodes.run(job));
         }
         self.repeats.look_again();
     }
@@ -90,6 +88,18 @@ impl Core {
         let entries = self.history.entries().iter().rev();
         let mut since = entries.take_while(|entry| entry.number >= number);
         self.nodes.shared() && since.any(|entry| entry.params == *params)
+    }
+
+    /// Trials that have failed here and whose end is not durable yet: another node may have taken one over, and there it may
+    /// count.
+    pub(super) fn failures_on_their_way(&self) -> u64 {
+        let sent = self.pending.values().flat_map(|pending| &pending.writes);
+        let failed = sent.chain(&self.outbox).filter(|write| {
+            let fails = |state: &TrialState| *state == TrialState::Fail;
+            self.nodes.shared()
+                && matches!(write, Write::TrialFinished { state, .. } if fails(state))
+        });
+        failed.count() as u64
     }
 
     /// These writes are durable, but for what was refused: what they take over is this node's.

@@ -1,7 +1,7 @@
 //! After the goal: repeats of the leading trials, the choice of the winner, and its one look at the
 //! test split. Who is repeated and who wins is [`search::study::selection`]'s business.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value as Json, json};
 
@@ -63,6 +63,8 @@ pub(super) struct Repeats {
     policy: TestPolicy,
     split: Option<TestSplit>,
     ended: BTreeMap<Job, Outcome>,
+    /// Those of which that is on its way to the database: another node may have been faster.
+    unsure: BTreeSet<Job>,
     /// Trials whose test has shown a value, each a look at the test split, in the order of the
     /// looks.
     looks: Vec<u64>,
@@ -101,6 +103,7 @@ impl Repeats {
             policy: operation.test,
             split,
             ended: BTreeMap::new(),
+            unsure: BTreeSet::new(),
             looks: Vec::new(),
             open,
             wanted: VecDeque::new(),
@@ -116,7 +119,7 @@ impl Repeats {
         repeats
     }
 
-    /// What the database says of a repeat that this run is not at; `elsewhere`: another node is.
+    /// What the database says of a repeat; `elsewhere`: another node is at it.
     pub(super) fn found(&mut self, repeated: Repeated, elsewhere: bool) {
         let Repeated {
             job,
@@ -126,18 +129,43 @@ impl Repeats {
         } = repeated;
         self.open.remove(&job);
         match ended {
-            _ if self.ended.contains_key(&job) => {}
-            Some(outcome) => self.end(job, outcome),
-            None if elsewhere => {}
+            // Where it has ended here as well, another node was faster, and its word stands.
+            Some(outcome) => {
+                self.unsure.remove(&job);
+                self.end(job, outcome);
+            }
+            // The end is on its way to the database.
+            None if elsewhere || self.ended.contains_key(&job) => {}
             None => _ = self.open.insert(job, (attempt, tally)),
         }
     }
 
+    /// A repeat has ended here; that is on its way to the database.
+    fn ends_here(&mut self, job: Job, outcome: Outcome) {
+        self.end(job, outcome);
+        self.unsure.insert(job);
+        self.stale = true;
+    }
+
+    /// The end of a repeat here has been written, or was refused because another node has it.
+    pub(super) fn answered(&mut self, job: Job, written: bool) {
+        if self.unsure.remove(&job) {
+            self.stale = true;
+            if !written {
+                self.ended.remove(&job);
+                self.looks.retain(|looked| Job::test(*looked) != job);
+            }
+        }
+    }
+
     fn end(&mut self, job: Job, outcome: Outcome) {
-        if job.purpose == Purpose::Test && outcome.value.is_some() {
+        self.open.remove(&job);
+        let looked = |o: &Outcome| job.purpose == Purpose::Test && o.value.is_some();
+        let is_look = looked(&outcome);
+        let before = self.ended.insert(job, outcome);
+        if is_look && !before.as_ref().is_some_and(looked) {
             self.looks.push(job.number);
         }
-        self.ended.insert(job, outcome);
     }
 
     /// Whether nothing is left to start. What is under way is the core's business.
@@ -237,7 +265,9 @@ impl Core {
     /// Once the goal is reached: who is to be repeated, and whether the winner is known.
     pub(super) fn plan_repeats(&mut self) {
         let due = self.repeats.stale && self.mode == Mode::Running && self.search_done();
-        if !due || !self.repeats.active() {
+        // Of several nodes only one's result of a repeat counts: nobody concludes anything from one that may not.
+        let sure = !self.nodes.shared() || self.repeats.unsure.is_empty();
+        if !due || !sure || !self.repeats.active() {
             return;
         }
         self.repeats.stale = false;
@@ -397,8 +427,7 @@ impl Core {
             seed: active.seed,
             attrs: attrs.clone(),
         }));
-        self.repeats.end(job, Outcome { value, attrs });
-        self.repeats.look_again();
+        self.repeats.ends_here(job, Outcome { value, attrs });
         if job.purpose == Purpose::Test
             && let Some(tested) = self.repeats.tested(&metric)
         {
@@ -431,6 +460,36 @@ fn notes(selection: &Json) -> Vec<Write> {
 mod tests {
     use super::super::tests::spec;
     use super::*;
+
+    #[test]
+    fn of_an_end_that_is_refused_nothing_is_left_and_what_the_database_says_stands() {
+        let mut repeats = Repeats::new(&spec(1, 1).operation, None, vec![], None);
+        let job = Job::test(3);
+        let said = |value: Option<f64>, attempt| Repeated {
+            job,
+            ended: value.map(|value| Outcome {
+                value: Some(value),
+                attrs: Map::new(),
+            }),
+            attempt,
+            tally: Tally::default(),
+        };
+        let here = said(Some(0.5), 1).ended.unwrap();
+        repeats.ends_here(job, here.clone());
+        repeats.found(said(None, 2), true);
+        repeats.answered(job, false);
+        assert!(repeats.ended.is_empty() && repeats.looks.is_empty());
+        // The node that had it is gone.
+        repeats.found(said(None, 2), false);
+        assert_eq!(repeats.open[&job], (2, Tally::default()));
+
+        repeats.ends_here(job, here);
+        repeats.found(said(Some(0.75), 3), false);
+        repeats.answered(job, false);
+        assert_eq!(repeats.ended[&job].value, Some(0.75));
+        assert_eq!(repeats.looks, [3]);
+        assert!(repeats.open.is_empty());
+    }
 
     #[test]
     fn the_latest_look_at_the_test_split_is_told_whatever_the_numbers_are() {

@@ -2,7 +2,6 @@
 //! kept in the spool, but nothing is started, because a start needs a durable record first.
 
 use super::{Core, Mode, Slot};
-use crate::refused_starts::RefusedStarts;
 use crate::{BatchEvent, Now, spool};
 use messages::exit::Exit;
 use store::Changes;
@@ -68,15 +67,15 @@ impl Core {
             }
             BatchEvent::SpoolFailed(error) => pending.state = BatchState::Unsaved(error),
             BatchEvent::Written => {
-                self.on_written(batch, &RefusedStarts::default(), Changes::default());
+                self.on_written(batch, &[], Changes::default());
             }
             BatchEvent::Overtaken {
-                refused,
+                late,
                 renumbered,
                 changes,
             } => {
                 self.renumber(batch, &renumbered);
-                self.on_written(batch, &refused, changes);
+                self.on_written(batch, &late, changes);
             }
         }
     }

@@ -8,6 +8,7 @@ use messages::number_from_json;
 use report::{Best, Counts};
 use search::study::pareto::Front;
 use search::study::{Direction, FrozenTrial, TrialState};
+use weights::Unheard;
 
 /// So many trials that fail alike, the first to end, show that none will work.
 const FIRST: u64 = 3;
@@ -110,10 +111,19 @@ impl StudyProgress {
         self.trials.contains_key(&number)
     }
 
-    /// Whether a trial is known to be running.
-    pub fn is_running(&self, number: u64) -> bool {
+    /// Whether a trial is known to have ended.
+    pub fn has_ended(&self, number: u64) -> bool {
         let trial = self.trials.get(&number);
-        trial.is_some_and(|(state, _)| *state == TrialState::Running)
+        trial.is_some_and(|(state, _)| state.finished())
+    }
+
+    /// The trials whose ends are not known here, where there are other nodes.
+    pub fn unheard(&self) -> Unheard {
+        Unheard::beside(
+            self.trials
+                .iter()
+                .map(|(number, (state, _))| (*number, *state)),
+        )
     }
 
     /// Notes the end of a trial of this run, for the streaks; `failure` is what it says where it failed.

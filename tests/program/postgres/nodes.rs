@@ -154,3 +154,20 @@ fn a_study_that_nodes_work_on_is_not_deleted_and_each_has_a_name_of_its_own() {
     let (_, why) = other.expect(2, &["nodes"]);
     assert!(why.contains("the studies are in a file"), "{why}");
 }
+
+#[test]
+fn a_node_whose_machine_is_gone_has_its_name_again_once_the_server_knows_that() {
+    let server = server();
+    let url = &server.url("studies");
+    let mut gone = Node::start(url, "one", "12", "150", &[]);
+    wait_for("trials", || server_counts(&server) >= 2);
+    signal(gone.child.id(), Signal::SIGSTOP);
+    let mut back = Node::start(url, "one", "12", "5", &[]);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(back.child.try_wait().unwrap(), None, "it waits");
+    signal(gone.child.id(), Signal::SIGKILL);
+    gone.child.wait().unwrap();
+    let told = back.done();
+    assert!(told.contains("waiting for at most"), "{told}");
+    must_be_whole(&server, 12);
+}

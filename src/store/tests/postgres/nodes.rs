@@ -216,6 +216,7 @@ fn a_repeat_is_made_by_one_node_and_told_to_all() {
     expire(&mut bench, "a");
     let seen = b.look();
     assert_eq!(elsewhere(&seen), [], "its lease has ended");
+    assert_eq!(b.write(&[starts(0)]), [starts(0)], "it had that attempt");
     assert_eq!(b.write(&[starts(1)]), []);
     assert_eq!(a.write(&[ends(0.1)]), [ends(0.1)], "too late");
     assert_eq!(b.write(&[ends(0.2)]), []);
@@ -257,7 +258,8 @@ fn only_who_holds_a_trial_writes_of_it() {
         let complete = trial(TrialState::Complete, HeldBy::Nobody);
         let start = start(Purpose::Repeat(1));
         let busy = held_by == HeldBy::Node || held_by == HeldBy::Foreign;
-        assert_eq!(overtaken(&start, complete, repeat(false, held_by), 0), busy);
-        assert!(overtaken(&start, complete, repeat(true, held_by), 0));
+        assert_eq!(overtaken(&start, complete, repeat(false, held_by), 1), busy);
+        assert!(overtaken(&start, complete, repeat(true, held_by), 1));
+        assert!(overtaken(&start, complete, repeat(false, held_by), 2));
     }
 }

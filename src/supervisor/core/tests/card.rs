@@ -92,7 +92,7 @@ impl Card {
                 events.push_back(Event::Worker(worker, WorkerEvent::Spawned(pid)));
             }
             Action::Write { batch, writes } => {
-                writes.iter().for_each(|w| self.disk.apply(w));
+                writes.iter().for_each(|w| self.disk.apply(w, 0));
                 events.push_back(written(batch));
             }
             Action::Worker(worker, WorkerAction::Send(message)) => match message {
@@ -109,7 +109,7 @@ impl Card {
                 _,
                 WorkerAction::Kill | WorkerAction::Continue | WorkerAction::Abandon,
             )
-            | Action::KeepWeights(_)
+            | Action::KeepWeights(..)
             | Action::Forget(_)
             | Action::WriteSoon(_)
             | Action::Propose { .. }

@@ -1,18 +1,20 @@
-//! What the simulated world has on its disk: the durable writes, and what a next start finds there.
+//! What a simulated world has on its disk: the durable writes, and what a next start, or another node, finds there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::*;
 use memory::Entry;
 use search::study::Job;
-use store::{CarriedOut, Changes, HeldBy, KnownTrials, TrialSummary};
+use store::{CarriedOut, Changes, HeldBy, KnownTrials, RepeatSummary, TrialSummary};
 
 /// What is durable.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Disk {
     pub trials: BTreeMap<u64, FrozenTrial>,
-    /// Those that a run of ours has made or claimed.
-    pub ours: BTreeSet<u64>,
+    /// The runs that hold those that `tune` has made, claimed or taken over.
+    pub holders: BTreeMap<u64, i64>,
+    /// The runs whose leases go on, where several nodes share the study.
+    pub live: BTreeSet<i64>,
     /// Attempts by trial: the outcome, once there is one.
     pub attempts: BTreeMap<u64, Vec<Option<String>>>,
     pub ended: Option<u8>,
@@ -28,20 +30,24 @@ pub struct Repeat {
     pub seed: u64,
     pub ended: Option<Outcome>,
     pub attempts: Vec<Option<String>>,
+    /// The run that has begun the last of them.
+    pub holder: i64,
+}
+
+/// The tally of attempts that ended so.
+fn tally_of(outcomes: &[Option<String>]) -> Tally {
+    let mut tally = Tally::default();
+    outcomes.iter().flatten().for_each(|w| tally.add_word(w));
+    tally
 }
 
 impl Disk {
     pub fn repeated(&self) -> Vec<Repeated> {
-        let found = self.repeats.iter().map(|(job, repeat)| {
-            let mut tally = Tally::default();
-            let outcomes = repeat.attempts.iter().flatten();
-            outcomes.for_each(|w| tally.add_word(w));
-            Repeated {
-                job: *job,
-                ended: repeat.ended.clone(),
-                attempt: repeat.attempts.len() as u32,
-                tally,
-            }
+        let found = self.repeats.iter().map(|(job, repeat)| Repeated {
+            job: *job,
+            ended: repeat.ended.clone(),
+            attempt: repeat.attempts.len() as u32,
+            tally: tally_of(&repeat.attempts),
         });
         found.collect()
     }
@@ -56,39 +62,68 @@ impl Disk {
     pub fn reclaimable(&self) -> Vec<Reclaimed> {
         self.trials
             .values()
-            .filter(|t| t.state == TrialState::Running && self.ours.contains(&t.number))
+            .filter(|t| t.state == TrialState::Running && self.is_ours(t.number))
             .map(|t| {
                 let attempts = self.attempts.get(&t.number).cloned().unwrap_or_default();
-                let mut tally = Tally::default();
-                attempts.iter().flatten().for_each(|w| tally.add_word(w));
                 Reclaimed {
                     number: t.number,
                     attempt: attempts.len() as u32,
-                    tally,
+                    tally: tally_of(&attempts),
                 }
             })
             .collect()
     }
 
-    pub fn glimpse(&self, number: u64) -> Option<TrialSummary> {
+    /// Whether a run of `tune` has made, claimed or taken over this trial.
+    pub fn is_ours(&self, number: u64) -> bool {
+        self.holders.contains_key(&number)
+    }
+
+    /// A trial, for the run that asks; for none, all that runs hold is the same.
+    pub fn glimpse(&self, number: u64, asks: Option<i64>) -> Option<TrialSummary> {
         let trial = self.trials.get(&number)?;
+        let holder = self.holders.get(&number).copied();
+        let live = !trial.state.finished() && holder.is_some_and(|run| self.live.contains(&run));
         Some(TrialSummary {
             state: trial.state,
-            held_by: match self.ours.contains(&number) {
-                true => HeldBy::Run,
-                false => HeldBy::Foreign,
-            },
+            held_by: HeldBy::of(holder, live, asks),
             struck: trial.struck(),
         })
     }
 
-    /// What has changed since `seen`, as the store finds it.
-    pub fn changes(&self, seen: &mut KnownTrials) -> Changes {
-        let now = (self.trials.keys()).filter_map(|n| Some((*n, self.glimpse(*n)?)));
-        let compared = seen.update(0, now.collect());
+    fn glimpse_of_repeat(&self, job: Job, asks: Option<i64>) -> Option<RepeatSummary> {
+        let repeat = self.repeats.get(&job)?;
+        let live = self.live.contains(&repeat.holder);
+        Some(RepeatSummary {
+            finished: repeat.ended.is_some(),
+            held_by: HeldBy::of(Some(repeat.holder), live, asks),
+        })
+    }
+
+    /// The run that has to do with the files of a trial or repeat, until it has ended.
+    pub fn open_holder(&self, job: Job) -> Option<i64> {
+        let (open, holder) = match job.searches() {
+            true => {
+                let trial = self.trials.get(&job.number)?;
+                (!trial.state.finished(), *self.holders.get(&job.number)?)
+            }
+            false => {
+                let repeat = self.repeats.get(&job)?;
+                (repeat.ended.is_none(), repeat.holder)
+            }
+        };
+        open.then_some(holder)
+    }
+
+    /// What has changed in the trials from the number `first` on since `seen`, as the store finds it.
+    pub fn changes(&self, seen: &mut KnownTrials, first: u64, asks: Option<i64>) -> Changes {
+        let numbers = self.trials.range(first..).map(|(number, _)| *number);
+        let now = numbers.filter_map(|n| Some((n, self.glimpse(n, asks)?)));
+        let compared = seen.update(first, now.collect());
         let trials = compared.read.iter().map(|n| self.trials[n].clone());
         Changes {
             gone: compared.gone,
+            lost: compared.lost,
             trials: trials.collect(),
             ..Changes::default()
         }
@@ -109,20 +144,32 @@ impl Disk {
     /// Another program deletes a trial, and our triggers what is stored with it.
     pub fn delete(&mut self, number: u64) {
         self.trials.remove(&number);
-        self.ours.remove(&number);
+        self.holders.remove(&number);
         self.attempts.remove(&number);
         self.repeats.retain(|job, _| job.number != number);
         self.memory.retain(|(job, _), _| job.number != number);
     }
 
-    /// Carries out what nobody got ahead of, as the store does.
-    pub fn carry_out(&mut self, writes: &[Write], seen: &mut KnownTrials) -> CarriedOut {
+    /// Carries out what nobody got ahead of, as the store does; `by`: the run, where there are others.
+    pub fn carry_out(
+        &mut self,
+        writes: &[Write],
+        seen: &mut KnownTrials,
+        by: Option<i64>,
+    ) -> CarriedOut {
         let mut carried = CarriedOut::default();
         for write in writes {
             let mut now = write.clone();
             let twin = matches!(write, Write::TrialCreated { since, params, .. }
                 if self.trials.range(since..).any(|(_, t)| t.params == *params));
-            let next = self.next();
+            let next = if let Write::TrialReclaimed { number, .. } = write {
+                self.attempts.get(number).map_or(0, Vec::len) as u64
+            } else if let Write::AttemptStarted { id, .. } = write {
+                let repeat = self.repeats.get(&id.job());
+                repeat.map_or(0, |repeat| repeat.attempts.len()) as u64
+            } else {
+                self.next()
+            };
             if !twin && let Some(asked) = seen.renumbered(write, next) {
                 carried.renumbered.insert(asked, next);
             }
@@ -130,18 +177,21 @@ impl Disk {
             if let Some(number) = asked.and_then(|n| carried.renumbered.get(&n)) {
                 now = write.under(*number);
             }
-            let trial = now.number().and_then(|n| self.glimpse(n));
-            if twin || store::overtaken(&now, trial, None, next) {
+            let trial = now.number().and_then(|n| self.glimpse(n, by));
+            let repeat = now.repeat().and_then(|job| self.glimpse_of_repeat(job, by));
+            let follows = store::follows_from_late(write, &carried.late);
+            if twin || follows || store::overtaken(&now, trial, repeat, next) {
                 carried.late.push(write.clone());
             } else {
-                self.apply(&now);
+                self.apply(&now, by.unwrap_or_default());
                 seen.note(&now);
             }
         }
         carried
     }
 
-    pub fn apply(&mut self, write: &Write) {
+    /// Records what a run writes.
+    pub fn apply(&mut self, write: &Write, by: i64) {
         match write {
             Write::TrialCreated {
                 number,
@@ -152,7 +202,8 @@ impl Disk {
                 ..
             } => {
                 assert_eq!(*number, self.next(), "numbers have no gaps");
-                self.ours.insert(*number);
+                self.holders.insert(*number, by);
+                self.attempts.insert(*number, Vec::new());
                 let trial = FrozenTrial {
                     distributions: distributions.clone(),
                     user_attrs: user_attrs.clone(),
@@ -167,12 +218,13 @@ impl Disk {
                 assert_eq!(repeat.ended, None, "a repeat ends once");
                 assert_eq!(repeat.attempts.len(), id.attempt as usize, "no gaps");
                 repeat.seed = *seed;
-                repeat.attempts.push(None);
+                repeat.holder = by;
+                begin_attempt(&mut repeat.attempts);
             }
             Write::AttemptStarted { id, .. } => {
                 let attempts = self.attempts.entry(id.number).or_default();
                 assert_eq!(attempts.len(), id.attempt as usize, "attempts have no gaps");
-                attempts.push(None);
+                begin_attempt(attempts);
                 self.trials
                     .get_mut(&id.number)
                     .unwrap()
@@ -232,9 +284,15 @@ impl Disk {
                 assert_eq!(before, None, "a repeat ends once");
             }
             Write::GpuSampled { .. } => {}
-            Write::RunEnded { exit } => self.ended = Some(*exit),
+            Write::RunEnded { exit } => {
+                self.live.remove(&by);
+                self.ended = Some(*exit);
+            }
             Write::StudyAttributes { user_attrs } => self.attributes.extend(user_attrs.clone()),
-            Write::TrialReclaimed { number, .. } => panic!("trial {number} is this run's"),
+            Write::TrialReclaimed { number, .. } => {
+                assert!(!self.live.is_empty(), "trial {number} is this run's");
+                self.holders.insert(*number, by);
+            }
             Write::TrialClaimed {
                 number,
                 params,
@@ -247,8 +305,16 @@ impl Disk {
                 trial.params = params.clone();
                 trial.distributions = distributions.clone();
                 trial.user_attrs.extend(user_attrs.clone());
-                self.ours.insert(*number);
+                self.holders.insert(*number, by);
             }
         }
     }
+}
+
+/// An attempt begins; one before it that nobody ended was interrupted.
+fn begin_attempt(attempts: &mut Vec<Option<String>>) {
+    if let Some(open) = attempts.last_mut() {
+        open.get_or_insert_with(|| "interrupted".into());
+    }
+    attempts.push(None);
 }

@@ -44,8 +44,8 @@ impl Foreign {
         match self.rng.random_range(0..11) {
             0..3 => self.add(disk, TrialState::Running),
             3 => self.add(disk, TrialState::Waiting),
-            4..7 => self.end(disk, end, |disk, t| !disk.ours.contains(&t.number)),
-            7 => self.end(disk, end, |disk, t| disk.ours.contains(&t.number)),
+            4..7 => self.end(disk, end, |disk, t| !disk.is_ours(t.number)),
+            7 => self.end(disk, end, |disk, t| disk.is_ours(t.number)),
             8 => {
                 let waiting: Vec<u64> = (disk.trials.values())
                     .filter(|t| t.state == TrialState::Waiting)
@@ -112,7 +112,7 @@ fn check_end(world: &World, goal: u64) -> Result<(), TestCaseError> {
     let counted = world.disk.trials.values().filter(|t| t.counts()).count() as u64;
     prop_assert!(counted >= goal, "{counted} of {goal}");
     prop_assert_eq!(world.core.counts().finished(), counted);
-    for number in &world.disk.ours {
+    for number in world.disk.holders.keys() {
         let state = world.disk.trials[number].state;
         prop_assert!(state.finished(), "trial {} is {}", number, state);
         let open = world.disk.attempts.get(number).into_iter().flatten();

@@ -181,7 +181,7 @@ impl Card {
                 self.end(worker)
             }
             Action::Write { batch, writes } => {
-                writes.iter().for_each(|w| disk.apply(w));
+                writes.iter().for_each(|w| disk.apply(w, 0));
                 self.events.push(written(batch));
             }
             Action::Report(report::Event::TrialFinished(trial)) => {
@@ -189,7 +189,7 @@ impl Card {
             }
             Action::Finish { exit, .. } => self.finished = Some(exit),
             Action::Worker(_, WorkerAction::Continue | WorkerAction::Abandon)
-            | Action::KeepWeights(_)
+            | Action::KeepWeights(..)
             | Action::Forget(_)
             | Action::WriteSoon(_)
             | Action::Propose { .. }

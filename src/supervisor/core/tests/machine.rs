@@ -92,7 +92,7 @@ impl Bench {
             }
             Action::Worker(_, WorkerAction::Send(_) | WorkerAction::Kill)
             | Action::Worker(_, WorkerAction::Continue | WorkerAction::Abandon)
-            | Action::KeepWeights(_)
+            | Action::KeepWeights(..)
             | Action::Forget(_)
             | Action::Propose { .. }
             | Action::Report(_) => {}

@@ -136,7 +136,7 @@ fn a_slot_whose_workers_keep_dying_trips_the_breaker_with_growing_pauses() {
                     _,
                     WorkerAction::Kill | WorkerAction::Continue | WorkerAction::Abandon,
                 )
-                | Action::KeepWeights(_)
+                | Action::KeepWeights(..)
                 | Action::Forget(_)
                 | Action::WriteSoon(_)
                 | Action::Propose { .. }

@@ -5,7 +5,6 @@
 use super::late::training;
 use super::*;
 use crate::BatchEvent;
-use crate::refused_starts::RefusedStarts;
 use search::sampler::RandomSampler;
 use store::{Changes, OtherNodes, Reclaimable};
 
@@ -55,7 +54,7 @@ fn changed(changes: Changes) -> Event {
 /// A new trial got this number in the place of the one that it asked for.
 fn renumbered(asked: u64, given: u64) -> BatchEvent {
     BatchEvent::Overtaken {
-        refused: RefusedStarts::default(),
+        late: Vec::new(),
         renumbered: [(asked, given)].into(),
         changes: Changes::default(),
     }
@@ -129,9 +128,8 @@ fn what_a_lost_node_leaves_is_taken_over_with_its_next_attempt() {
             nodes: Some(elsewhere(&[1, 2])),
             ..Changes::default()
         };
-        let refused_starts = RefusedStarts::of(writes);
         let event = BatchEvent::Overtaken {
-            refused: refused_starts,
+            late: writes.clone(),
             renumbered: BTreeMap::new(),
             changes: taken,
         };
@@ -191,6 +189,39 @@ fn a_trial_that_another_node_has_taken_ends_here_and_its_files_stay() {
 }
 
 #[test]
+fn failures_and_successes_of_other_nodes_count_for_the_breaker_though_nobody_saw_them_run() {
+    let mut core = sharing_with((50, 1), Vec::new(), OtherNodes::default());
+    ready(&mut core);
+    let failed = |number| {
+        let mut trial = running(number);
+        trial.state = TrialState::Fail;
+        trial.user_attrs =
+            serde_json::from_str(r#"{"fault": "task_error", "error_msg": "no such file"}"#)
+                .unwrap();
+        trial
+    };
+    let found = |trials| {
+        changed(Changes {
+            trials,
+            ..Changes::default()
+        })
+    };
+    core.handle(found(vec![failed(5), failed(6)]), Now::ZERO);
+    assert_eq!(core.progress.failures_in_row(), 2);
+    core.handle(found(vec![ended(7)]), Now::ZERO);
+    assert_eq!(core.progress.failures_in_row(), 0);
+    core.handle(found((8..28).map(failed).collect()), Now::ZERO);
+    let Mode::Stopping { exit, reason } = &core.mode else {
+        panic!("{:?}", core.mode);
+    };
+    assert_eq!(*exit, Exit::Breaker);
+    assert!(
+        reason.contains("task_error: no such file"),
+        "the last of them: {reason}"
+    );
+}
+
+#[test]
 fn a_point_that_another_node_has_tried_since_is_not_tried_again() {
     let mut core = sharing(Vec::new(), OtherNodes::default());
     let actions = ready(&mut core);
@@ -200,7 +231,7 @@ fn a_point_that_another_node_has_tried_since_is_not_tried_again() {
     let theirs = FrozenTrial::new(0, TrialState::Running, params.clone());
     let (batch, writes) = batches(&actions)[0];
     let event = BatchEvent::Overtaken {
-        refused: RefusedStarts::of(writes),
+        late: writes.clone(),
         renumbered: BTreeMap::new(),
         changes: Changes {
             trials: vec![theirs],

@@ -1,5 +1,5 @@
 //! Several cores on one study, each with a writer of its own, in any order: leases end while their nodes work, nodes are
-//! killed, looks are old when they arrive.
+//! killed, looks are old when they arrive, trainings fail and their processes crash.
 
 #![allow(clippy::wildcard_enum_match_arm)]
 
@@ -8,166 +8,85 @@ use std::collections::VecDeque;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use super::disk::{Disk, Repeat};
+use super::setup::error;
+use super::world::{failed, finished, id};
 use super::*;
 use crate::refused_starts::RefusedStarts;
 use crate::{BatchEvent, WorkerAction};
-use protocol::ToWorker;
+use config::TestSplit;
+use fault::Phase;
+use protocol::{AttemptEvent, ToWorker};
 use search::sampler::RandomSampler;
-use search::study::Updates;
-use store::{AttemptRecord, Changes, HeldBy, KnownTrials, OtherNodes, Reclaimable, TrialSummary};
+use search::study::selection::{self, Next};
+use search::study::{Direction, History, Purpose, Updates};
+use store::{AttemptRecord, Changes, HeldBy, KnownTrials, OtherNodes, Reclaimable, RepeatRecord};
+use task::TrialSpec;
 
-/// What is durable of a trial.
-struct Row {
-    trial: FrozenTrial,
-    /// The node that holds it.
-    holder: usize,
-    attempts: Vec<AttemptRecord>,
-}
-
-/// What all share.
-#[derive(Default)]
-struct Server {
-    rows: Vec<Row>,
-    /// The nodes whose leases go on.
-    live: BTreeSet<usize>,
-}
-
-impl Server {
-    fn glimpse(&self, number: u64, asks: usize) -> Option<TrialSummary> {
-        let row = self.rows.get(number as usize)?;
-        let held_by = match row.holder {
-            holder if holder == asks => HeldBy::Run,
-            // A finished trial is never a node's.
-            holder if self.live.contains(&holder) && !row.trial.state.finished() => HeldBy::Node,
-            _ => HeldBy::Nobody,
+/// What nodes do beside this one, as the store finds it.
+fn others(disk: &Disk, asks: i64) -> OtherNodes {
+    let running = |by: HeldBy| {
+        let is = move |n: &u64| {
+            let trial = disk.glimpse(*n, Some(asks)).unwrap();
+            trial.state == TrialState::Running && trial.held_by == by
         };
-        Some(TrialSummary {
-            state: row.trial.state,
-            held_by,
-            struck: false,
-        })
-    }
-
-    /// What a look finds, of all trials or of the recent ones.
-    fn changes(&self, node: &mut Node, whole: bool) -> Changes {
-        let at = node.at;
-        let first = if whole { 0 } else { node.seen.first_open() };
-        let numbers = 0..self.rows.len() as u64;
-        let now = |n| Some((n, self.glimpse(n, at)?));
-        let compared = node.seen.update(
-            first,
-            numbers
-                .clone()
-                .skip(first as usize)
-                .filter_map(now)
-                .collect(),
-        );
-        let row = |number: u64| &self.rows[number as usize];
-        let running = |by: HeldBy| {
-            let is = move |n: &u64| {
-                let trial = self.glimpse(*n, at).unwrap();
-                trial.state == TrialState::Running && trial.held_by == by
-            };
-            numbers.clone().filter(is)
-        };
-        let left = running(HeldBy::Nobody).map(|number| {
-            let attempts = row(number).attempts.clone();
-            (row(number).trial.clone(), Reclaimable { number, attempts })
-        });
-        let nodes = OtherNodes {
-            running: running(HeldBy::Node).map(Job::trial).collect(),
-            left: left.collect(),
-            repeats: Vec::new(),
-        };
-        let told = (nodes != node.told).then(|| nodes.clone());
-        node.told = nodes;
-        Changes {
-            gone: compared.gone,
-            lost: compared.lost,
-            trials: compared
-                .read
-                .iter()
-                .map(|n| row(*n).trial.clone())
-                .collect(),
-            nodes: told,
-        }
-    }
-
-    /// Carries out what nobody got ahead of. Gives what was left out, and the numbers that new trials got.
-    fn carry_out(&mut self, writes: &[Write], node: &mut Node) -> (Vec<Write>, BTreeMap<u64, u64>) {
-        let (mut late, mut renumbered) = (Vec::new(), BTreeMap::new());
-        for write in writes {
-            let next = match write {
-                Write::TrialReclaimed { number, .. } => {
-                    self.rows[*number as usize].attempts.len() as u64
-                }
-                _ => self.rows.len() as u64,
-            };
-            let twin = matches!(write, Write::TrialCreated { since, params, .. }
-                if self.rows[*since as usize..].iter().any(|row| row.trial.params == *params));
-            if !twin && let Some(asked) = node.seen.renumbered(write, next) {
-                renumbered.insert(asked, next);
-            }
-            let given = write.number().and_then(|n| renumbered.get(&n));
-            let now = given.map_or_else(|| write.clone(), |number| write.under(*number));
-            let trial = now.number().and_then(|n| self.glimpse(n, node.at));
-            if twin || store::overtaken(&now, trial, None, next) {
-                late.push(write.clone());
-            } else {
-                self.apply(&now, node.at);
-                node.seen.note(&now);
-            }
-        }
-        (late, renumbered)
-    }
-
-    fn apply(&mut self, write: &Write, by: usize) {
-        let number = write.number().unwrap_or_default() as usize;
-        match write {
-            Write::TrialCreated { number, params, .. } => {
-                assert_eq!(*number, self.rows.len() as u64, "numbers have no gaps");
-                self.rows.push(Row {
-                    trial: FrozenTrial::new(*number, TrialState::Running, params.clone()),
-                    holder: by,
-                    attempts: Vec::new(),
-                });
-            }
-            Write::TrialReclaimed { .. } => self.rows[number].holder = by,
-            Write::AttemptStarted { id, .. } => {
-                let attempts = &mut self.rows[number].attempts;
-                assert_eq!(attempts.len(), id.attempt as usize, "attempts have no gaps");
-                attempts.push(attempt(id.attempt, by));
-            }
-            Write::TrialFinished { state, values, .. } => {
-                let trial = &mut self.rows[number].trial;
-                trial.state = trial.state.next(*state).unwrap();
-                trial.values = values.clone();
-            }
-            Write::RunEnded { .. } => _ = self.live.remove(&by),
-            _ => {}
-        }
+        disk.trials.keys().copied().filter(is)
+    };
+    let left = running(HeldBy::Nobody).map(|number| {
+        let attempts = records(&disk.attempts[&number], disk.holders[&number]);
+        (
+            disk.trials[&number].clone(),
+            Reclaimable { number, attempts },
+        )
+    });
+    let at = |repeat: &Repeat| {
+        repeat.ended.is_none() && repeat.holder != asks && disk.live.contains(&repeat.holder)
+    };
+    let at_repeats = disk.repeats.iter().filter(|(_, repeat)| at(repeat));
+    let repeats = disk.repeats.iter().map(|(job, repeat)| RepeatRecord {
+        job: *job,
+        seed: repeat.seed,
+        state: match &repeat.ended {
+            None => TrialState::Running,
+            Some(outcome) if outcome.value.is_some() => TrialState::Complete,
+            Some(_) => TrialState::Fail,
+        },
+        value: repeat.ended.as_ref().and_then(|outcome| outcome.value),
+        attrs: repeat.ended.clone().unwrap_or_default().attrs,
+        started: String::new(),
+        ended: None,
+        attempts: records(&repeat.attempts, repeat.holder),
+    });
+    OtherNodes {
+        running: (running(HeldBy::Node).map(Job::trial))
+            .chain(at_repeats.map(|(job, _)| *job))
+            .collect(),
+        left: left.collect(),
+        repeats: repeats.collect(),
     }
 }
 
-fn attempt(attempt: u32, by: usize) -> AttemptRecord {
-    AttemptRecord {
-        attempt,
-        run_id: by as i64,
+/// Attempts as the database has them; whose the last was is all that is asked of whose they were.
+fn records(outcomes: &[Option<String>], holder: i64) -> Vec<AttemptRecord> {
+    let record = |(attempt, outcome): (usize, &Option<String>)| AttemptRecord {
+        attempt: attempt as u32,
+        run_id: holder,
         worker: 0,
         pid: 1,
         device: "cpu".into(),
         log: String::new(),
         started: String::new(),
         ended: None,
-        outcome: None,
+        outcome: outcome.clone(),
         detail: String::new(),
         again: false,
-    }
+    };
+    outcomes.iter().enumerate().map(record).collect()
 }
 
 /// A node: its core, its writer and its workers.
 struct Node {
-    at: usize,
+    run: i64,
     core: Driven,
     /// The writer's: what the core knows of the study, or will once it has had its events.
     seen: KnownTrials,
@@ -179,20 +98,31 @@ struct Node {
     question: Option<(u64, Updates, u64)>,
     events: VecDeque<Event>,
     /// What each of its workers trains.
-    workers: BTreeMap<WorkerId, Option<AttemptId>>,
+    workers: BTreeMap<WorkerId, Option<Box<TrialSpec>>>,
     finished: Option<Exit>,
 }
 
 impl Node {
-    fn joins(at: usize, spec: StudySpec, server: &mut Server) -> Node {
+    fn joins(run: i64, spec: StudySpec, disk: &mut Disk) -> Node {
+        disk.live.insert(run);
+        let mut seen = KnownTrials::of_run(run);
+        let all = disk.changes(&mut seen, 0, Some(run));
+        let told = others(disk, run);
         let slots = spec.operation.parallel.slots(&[Device::Cpu], 1);
-        server.live.insert(at);
-        let begin = start(spec, vec![Device::Cpu; slots]);
-        let mut node = Node {
-            at,
+        let begin = Start {
+            node: Some(run),
+            nodes: Some(told.clone()),
+            trials: all.trials,
+            repeats: disk.repeated(),
+            selected: disk.attributes.get("selection").cloned(),
+            test: Some(TestSplit::default()),
+            ..start(spec, vec![Device::Cpu; slots])
+        };
+        Node {
+            run,
             core: Driven::new(begin, RandomSampler),
-            seen: KnownTrials::of_run(at as i64),
-            told: OtherNodes::default(),
+            seen,
+            told,
             refused: RefusedStarts::default(),
             unwritten: VecDeque::new(),
             awaited: false,
@@ -200,20 +130,11 @@ impl Node {
             events: [Event::Ticked].into(),
             workers: BTreeMap::new(),
             finished: None,
-        };
-        let all = server.changes(&mut node, true);
-        let begin = Start {
-            node: Some(at as i64),
-            nodes: all.nodes,
-            trials: all.trials,
-            ..start(node.core.spec.clone(), vec![Device::Cpu; slots])
-        };
-        node.core = Driven::new(begin, RandomSampler);
-        node
+        }
     }
 
-    fn takes(&mut self, event: Event) {
-        for action in self.core.one(event, Now::ZERO) {
+    fn takes(&mut self, event: Event, now: Now, disk: &Disk) {
+        for action in self.core.one(event, now) {
             match action {
                 Action::Worker(worker, WorkerAction::Spawn(_)) => {
                     self.workers.insert(worker, None);
@@ -222,9 +143,8 @@ impl Node {
                     self.events.extend([spawned].into_iter().chain(says));
                 }
                 Action::Worker(worker, WorkerAction::Send(ToWorker::Run { trial, .. })) => {
-                    let attempt = trial.job().attempt(trial.attempt);
                     if let Some(at) = self.workers.get_mut(&worker) {
-                        assert_eq!(at.replace(attempt), None, "one attempt at a time");
+                        assert!(at.replace(trial).is_none(), "one attempt at a time");
                     }
                 }
                 Action::Worker(worker, WorkerAction::Send(ToWorker::Exit)) => {
@@ -238,10 +158,16 @@ impl Node {
                     self.question = Some((number, news, seed));
                 }
                 Action::Finish { exit, .. } => self.finished = Some(exit),
+                Action::Forget(job) => {
+                    let holder = disk.open_holder(job);
+                    assert!(
+                        holder.is_none_or(|run| run == self.run),
+                        "{job} is {holder:?}'s"
+                    );
+                }
                 Action::Worker(..)
                 | Action::WriteSoon(_)
-                | Action::KeepWeights(_)
-                | Action::Forget(_)
+                | Action::KeepWeights(..)
                 | Action::Report(_) => {}
             }
         }
@@ -254,67 +180,99 @@ impl Node {
     }
 
     /// Does what the writer does with the oldest batch.
-    fn writes(&mut self, server: &mut Server) {
+    fn writes(&mut self, disk: &mut Disk) {
         let Some((batch, all)) = self.unwritten.pop_front() else {
             return;
         };
         // The lease is renewed before.
-        server.live.insert(self.at);
+        disk.live.insert(self.run);
         if all.iter().any(|w| matches!(w, Write::RunEnded { .. })) {
-            self.looks(server, true);
+            self.looks(disk, true);
         }
         let (writes, mut late) = self.refused.without(&all);
-        let (refused, renumbered) = server.carry_out(&writes, self);
-        late.extend(refused);
+        let carried = disk.carry_out(&writes, &mut self.seen, Some(self.run));
+        late.extend(carried.late);
         self.refused.recorded(&writes);
-        self.refused.given(renumbered.values());
+        self.refused.given(carried.renumbered.values());
         self.refused.add(&late);
-        self.awaited |= !renumbered.is_empty();
-        let event = match late.is_empty() && renumbered.is_empty() {
+        self.awaited |= !carried.renumbered.is_empty();
+        let event = match late.is_empty() && carried.renumbered.is_empty() {
             true => BatchEvent::Written,
             false => BatchEvent::Overtaken {
-                refused: RefusedStarts::of(&late),
-                renumbered,
+                renumbered: carried.renumbered,
                 changes: match late.is_empty() {
                     true => Changes::default(),
-                    false => server.changes(self, false),
+                    false => self.finds(disk, false),
                 },
+                late,
             },
         };
         self.events.push_back(Event::Batch(batch, event));
     }
 
-    fn looks(&mut self, server: &Server, whole: bool) {
-        let changes = server.changes(self, whole);
+    /// What a look finds, at all trials or at the recent ones.
+    fn finds(&mut self, disk: &Disk, whole: bool) -> Changes {
+        let first = if whole { 0 } else { self.seen.first_open() };
+        let changes = disk.changes(&mut self.seen, first, Some(self.run));
+        let nodes = others(disk, self.run);
+        let told = std::mem::replace(&mut self.told, nodes.clone());
+        Changes {
+            nodes: (nodes != told).then_some(nodes),
+            ..changes
+        }
+    }
+
+    fn looks(&mut self, disk: &Disk, whole: bool) {
+        let changes = self.finds(disk, whole);
         if std::mem::take(&mut self.awaited) || !changes.is_empty() {
             self.events.push_back(Event::StudyChanged(changes));
         }
     }
 
-    /// A worker comes to the end of what it trains.
-    fn trains(&mut self, rng: &mut ChaCha8Rng) {
+    /// A worker comes to the end of what it trains, one way or another.
+    fn trains(&mut self, faults: f64, rng: &mut ChaCha8Rng) {
         let busy = self.workers.iter_mut().filter(|(_, at)| at.is_some());
         let mut busy: Vec<_> = busy.collect();
         if busy.is_empty() {
             return;
         }
         let (worker, at) = busy.swap_remove(rng.random_range(0..busy.len()));
-        let attempt = at.take().unwrap();
-        let loss = rng.random_range(0.0..1.0);
-        let says = [epoch(attempt, 1, loss), completed(attempt)];
-        self.events.extend(says.map(|m| received(*worker, m)));
+        let (worker, trial) = (*worker, at.take().unwrap());
+        if rng.random_bool(faults) {
+            match rng.random_range(0..3) {
+                0 => self.ends(worker, Death::Signaled(11)),
+                1 => {
+                    let text = "CUDA error: an illegal memory access";
+                    let fatal = FromWorker::Fatal(error(Phase::Training, text));
+                    self.events.push_back(received(worker, fatal));
+                    self.ends(worker, Death::Exited(70));
+                }
+                _ => {
+                    let failed = failed(&trial, "index out of range");
+                    self.events.push_back(received(worker, failed));
+                }
+            }
+            return;
+        }
+        let mut epoch = finished(&trial, 3);
+        // What is trained twice does not give the same twice.
+        let luck = rng.random_range(0.0..0.1);
+        epoch.metrics.values_mut().for_each(|value| *value += luck);
+        let epoch = FromWorker::Attempt(id(&trial), AttemptEvent::EpochFinished(epoch));
+        let says = [epoch, completed(id(&trial))];
+        self.events.extend(says.map(|m| received(worker, m)));
     }
 
     /// What happens next on it.
-    fn goes_on(&mut self, server: &mut Server, rng: &mut ChaCha8Rng) {
+    fn goes_on(&mut self, disk: &mut Disk, faults: f64, now: Now, rng: &mut ChaCha8Rng) {
         match rng.random_range(0..10) {
-            0..4 => match self.events.pop_front() {
-                Some(event) => self.takes(event),
-                None => self.takes(Event::Ticked),
-            },
-            4..6 => self.writes(server),
-            6 => self.looks(server, rng.random_bool(0.1)),
-            7 => self.trains(rng),
+            0..4 => {
+                let event = self.events.pop_front();
+                self.takes(event.unwrap_or(Event::Ticked), now, disk);
+            }
+            4..6 => self.writes(disk),
+            6 => self.looks(disk, rng.random_bool(0.1)),
+            7 => self.trains(faults, rng),
             8 => {
                 if let Some((number, news, seed)) = self.question.take() {
                     let answer = self.core.answer(number, news, seed);
@@ -322,10 +280,50 @@ impl Node {
                 }
             }
             // Nothing is heard of it for a while.
-            _ if rng.random_bool(0.02) => _ = server.live.remove(&self.at),
+            _ if rng.random_bool(0.02) => _ = disk.live.remove(&self.run),
             _ => {}
         }
     }
+}
+
+/// Several nodes on one study, to the end: what is durable then, and how those ended that were not killed.
+fn nodes_on(
+    spec: &StudySpec,
+    seed: u64,
+    nodes: usize,
+    kills: u32,
+    faults: f64,
+) -> (Disk, Vec<Option<Exit>>) {
+    let mut rng = study::rng(seed, 0, "nodes");
+    let mut disk = Disk::default();
+    let mut working = Vec::new();
+    let mut joining: VecDeque<i64> = (1..=nodes as i64).collect();
+    let mut kills = kills;
+    let mut now = Now::ZERO;
+    for _ in 0..200_000 {
+        now += Duration::from_millis(rng.random_range(1..200));
+        if rng.random_bool(0.02)
+            && let Some(run) = joining.pop_front()
+        {
+            working.push(Node::joins(run, spec.clone(), &mut disk));
+        }
+        if kills > 0 && working.len() > 1 && rng.random_bool(0.002) {
+            kills -= 1;
+            let killed = working.swap_remove(rng.random_range(0..working.len()));
+            disk.live.remove(&killed.run);
+        }
+        if working.is_empty() {
+            continue;
+        }
+        let at = rng.random_range(0..working.len());
+        if working[at].finished.is_none() {
+            working[at].goes_on(&mut disk, faults, now, &mut rng);
+        }
+        if joining.is_empty() && working.iter().all(|n| n.finished.is_some()) {
+            break;
+        }
+    }
+    (disk, working.iter().map(|node| node.finished).collect())
 }
 
 proptest! {
@@ -335,42 +333,60 @@ proptest! {
     fn nodes_make_exactly_the_trials_of_the_goal_and_none_twice(
         seed in 0u64..u64::MAX, nodes in 2usize..5, slots in 1usize..4, kills in 0u32..3,
     ) {
-        const GOAL: u64 = 20;
-        let mut rng = study::rng(seed, 0, "nodes");
-        let mut server = Server::default();
-        let mut working = Vec::new();
-        let mut joining: Vec<usize> = (1..=nodes).collect();
-        let mut kills = kills;
-        for _ in 0..200_000 {
-            if !joining.is_empty() && rng.random_bool(0.02) {
-                working.push(Node::joins(joining.remove(0), spec(GOAL, slots), &mut server));
-            }
-            if kills > 0 && working.len() > 1 && rng.random_bool(0.002) {
-                kills -= 1;
-                let killed = working.swap_remove(rng.random_range(0..working.len()));
-                server.live.remove(&killed.at);
-            }
-            if working.is_empty() {
-                continue;
-            }
-            let at = rng.random_range(0..working.len());
-            if working[at].finished.is_none() {
-                working[at].goes_on(&mut server, &mut rng);
-            }
-            if joining.is_empty() && working.iter().all(|n| n.finished.is_some()) {
-                break;
-            }
-        }
-        for node in &working {
-            prop_assert_eq!(node.finished, Some(Exit::Done), "node {}", node.at);
-        }
-        let trials = || server.rows.iter().map(|row| &row.trial);
-        let open = trials().find(|t| t.state != TrialState::Complete);
+        const GOAL: usize = 20;
+        let (disk, exits) = nodes_on(&spec(GOAL as u64, slots), seed, nodes, kills, 0.0);
+        prop_assert!(exits.iter().all(|exit| *exit == Some(Exit::Done)), "{exits:?}");
+        let open = disk.trials.values().find(|t| t.state != TrialState::Complete);
         prop_assert_eq!(open, None);
-        prop_assert_eq!(server.rows.len() as u64, GOAL);
-        let points: BTreeSet<u64> = trials()
+        prop_assert_eq!(disk.trials.len(), GOAL);
+        let points: BTreeSet<u64> = (disk.trials.values())
             .map(|t| t.params["x"].as_f64().unwrap().to_bits())
             .collect();
-        prop_assert_eq!(points.len() as u64, GOAL, "points that were tried twice");
+        prop_assert_eq!(points.len(), GOAL, "points that were tried twice");
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn nodes_reach_the_goal_choose_one_winner_and_test_it_once_whatever_their_workers_do(
+        seed in 0u64..u64::MAX, nodes in 2usize..5, slots in 1usize..4, kills in 0u32..3, faults in 0.0..0.1,
+    ) {
+        const GOAL: usize = 12;
+        let mut spec = spec(GOAL as u64, slots);
+        spec.operation.repeats = 4;
+        spec.operation.supervisor.checkpoint = true;
+        let (disk, exits) = nodes_on(&spec, seed, nodes, kills, faults);
+        let ends: BTreeSet<_> = exits.iter().map(|exit| exit.map(Exit::code)).collect();
+        prop_assert_eq!(ends.len(), 1, "{:?}", exits);
+        prop_assert!(matches!(exits[0], Some(Exit::Done | Exit::Breaker)), "{:?}", exits);
+        if exits[0] == Some(Exit::Breaker) {
+            return Ok(());
+        }
+        let of = |state| disk.trials.values().filter(|t| t.state == state).count();
+        let finished = of(TrialState::Complete) + of(TrialState::Pruned);
+        prop_assert_eq!((of(TrialState::Running), finished), (0, GOAL));
+        prop_assert!(disk.repeats.values().all(|repeat| repeat.ended.is_some()));
+        let outcomes = disk.repeats.iter().filter_map(|(job, repeat)| match job.purpose {
+            Purpose::Repeat(r) => Some(((job.number, r), repeat.ended.as_ref()?.value)),
+            _ => None,
+        });
+        let outcomes = outcomes.collect();
+        let mut history = History::new(vec![Direction::Minimize]);
+        disk.trials.values().for_each(|trial| history.put(&spec.space, trial));
+        let leaders = selection::leaders(history.entries(), Direction::Minimize, |_| true);
+        let Next::Done(selection) = selection::next(&leaders, &outcomes, 4, Direction::Minimize) else {
+            panic!("repeats are missing: {outcomes:?}");
+        };
+        let winner = selection.winner().map(|winner| winner.number);
+        let tested: Vec<u64> = (disk.repeats.keys())
+            .filter(|job| job.purpose == Purpose::Test)
+            .map(|job| job.number)
+            .collect();
+        prop_assert_eq!(tested, Vec::from_iter(winner));
+        let told = disk.attributes["selection"]["winner"]["number"].as_u64();
+        prop_assert_eq!(told, winner);
     }
 }

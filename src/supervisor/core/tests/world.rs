@@ -83,7 +83,7 @@ impl World {
     pub fn new(spec: StudySpec, mut disk: Disk, seed: u64, faults: f64) -> World {
         disk.begin_run();
         let mut seen = KnownTrials::default();
-        disk.changes(&mut seen);
+        disk.changes(&mut seen, 0, None);
         World {
             core: core(spec, &disk),
             disk,
@@ -187,11 +187,11 @@ impl World {
             Action::Worker(worker, WorkerAction::Abandon) => {
                 assert_eq!(self.workers.remove(&worker), Some(Life::Wedged));
             }
-            Action::KeepWeights(leaders) => self.keep_weights(&leaders),
+            Action::KeepWeights(leaders, _) => self.keep_weights(&leaders),
             Action::Forget(job) => {
                 let durably = match job.searches() {
                     true => {
-                        let trial = self.disk.glimpse(job.number);
+                        let trial = self.disk.glimpse(job.number, None);
                         trial.is_none_or(|t| t.state.finished() || t.held_by != store::HeldBy::Run)
                     }
                     false => self.disk.repeats[&job].ended.is_some(),
@@ -298,7 +298,7 @@ impl World {
         if let Some(foreign) = &mut self.foreign {
             foreign.act(&mut self.disk);
             if self.rng.random_bool(0.1) {
-                let changes = self.disk.changes(&mut self.seen);
+                let changes = self.disk.changes(&mut self.seen, 0, None);
                 return Event::StudyChanged(changes);
             }
         }
@@ -326,12 +326,12 @@ impl World {
     fn write(&mut self) -> Event {
         let (batch, writes) = self.unwritten.remove(0);
         if writes.iter().any(|w| matches!(w, Write::RunEnded { .. })) {
-            let changes = self.disk.changes(&mut self.seen);
+            let changes = self.disk.changes(&mut self.seen, 0, None);
             self.event(Event::StudyChanged(changes));
         }
         let all: Vec<Write> = self.soon.drain(..).chain(writes).collect();
         let (writes, mut late) = self.refused.without(&all);
-        let carried = self.disk.carry_out(&writes, &mut self.seen);
+        let carried = self.disk.carry_out(&writes, &mut self.seen, None);
         late.extend(carried.late);
         self.refused.given(carried.renumbered.values());
         self.refused.add(&late);
@@ -341,13 +341,12 @@ impl World {
         assert!(self.foreign.is_some(), "nobody else is there: {late:?}");
         let changes = match late.is_empty() {
             true => Changes::default(),
-            false => self.disk.changes(&mut self.seen),
+            false => self.disk.changes(&mut self.seen, 0, None),
         };
-        let refused = RefusedStarts::of(&late);
         Event::Batch(
             batch,
             BatchEvent::Overtaken {
-                refused,
+                late,
                 renumbered: carried.renumbered,
                 changes,
             },
@@ -524,7 +523,7 @@ impl World {
     /// A trial of ours that runs on disk is known to the core, or its end is on its way.
     fn check_nothing_forgotten(&self) {
         let ends = |write: &Write, n: u64| matches!(write, Write::TrialFinished { number, .. } if *number == n);
-        for number in &self.disk.ours {
+        for number in self.disk.holders.keys() {
             if self.disk.trials[number].state == TrialState::Running {
                 let active = self.core.active.contains_key(&Job::trial(*number));
                 let sent = self.unwritten.iter().flat_map(|(_, writes)| writes);
@@ -537,7 +536,7 @@ impl World {
 }
 
 /// What a trial reports at an epoch.
-fn finished(trial: &TrialSpec, epoch: u32) -> Epoch {
+pub fn finished(trial: &TrialSpec, epoch: u32) -> Epoch {
     let x = trial.config["x"].as_f64().unwrap();
     // The search's own values are lucky or not; repeats differ by their seeds.
     let noise = match trial.purpose {
@@ -552,14 +551,16 @@ fn finished(trial: &TrialSpec, epoch: u32) -> Epoch {
     Epoch { epoch, metrics }
 }
 
-fn failed(trial: &TrialSpec, text: &str) -> FromWorker {
+/// A trial has failed with an error that its worker has survived.
+pub fn failed(trial: &TrialSpec, text: &str) -> FromWorker {
     FromWorker::Attempt(
         id(trial),
         AttemptEvent::Failed(error(Phase::Training, text)),
     )
 }
 
-fn id(trial: &TrialSpec) -> AttemptId {
+/// The attempt that a worker is told to make.
+pub fn id(trial: &TrialSpec) -> AttemptId {
     AttemptId {
         number: trial.number,
         purpose: trial.purpose,
