@@ -32,13 +32,21 @@ struct Reading {
     boot: Duration,
 }
 
+/// The time since the machine was booted, in which it may have slept.
+pub fn since_boot() -> Duration {
+    read(ClockId::CLOCK_BOOTTIME)
+}
+
+fn read(clock: ClockId) -> Duration {
+    // Both clocks are there on every kernel that can start this binary.
+    clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
+}
+
 impl Reading {
     fn take() -> Reading {
-        // Both clocks are there on every kernel that can start this binary.
-        let read = |id| clock_gettime(id).map_or(Duration::ZERO, Duration::from);
         Reading {
             awake: read(ClockId::CLOCK_MONOTONIC),
-            boot: read(ClockId::CLOCK_BOOTTIME),
+            boot: since_boot(),
         }
     }
 

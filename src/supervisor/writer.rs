@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use super::clock::since_boot;
 use super::event_channel::EventSender;
 use super::refused_starts::RefusedStarts;
 use super::spool::{Entry, Spool};
@@ -88,8 +89,8 @@ pub struct Writer {
     whole_after: Instant,
     /// The next look is not before this time.
     look_after: Instant,
-    /// When the lease of a node was renewed.
-    renewed: SystemTime,
+    /// When the lease of a node is renewed next, counted from the machine's boot.
+    renew_at: Duration,
     /// The run has recorded its end, and with it that of its lease.
     over: bool,
     outage: Option<WriteOutage>,
@@ -149,7 +150,7 @@ impl Writer {
             awaited: false,
             whole_after: Instant::now(),
             look_after: Instant::now(),
-            renewed: SystemTime::UNIX_EPOCH,
+            renew_at: Duration::ZERO,
             over: false,
             outage: None,
         }
@@ -217,15 +218,13 @@ impl Writer {
         }
     }
 
-    /// Renews the lease, if it is time to.
+    /// Renews the lease, if it is time to: by a clock that goes on while the machine sleeps, as the server's does.
     fn renew(&mut self) -> Result<(), StoreError> {
-        // The other clock stands still while the machine sleeps. Where this one is set back, it is renewed once more.
-        let age = self.renewed.elapsed();
-        let due = |lease: &Duration| age.map_or(true, |age| age >= *lease / RENEWALS);
-        let lease = self.run.lease.filter(|_| !self.over);
-        if lease.is_some_and(|lease| due(&lease)) {
+        let now = since_boot();
+        let due = |_: &Duration| !self.over && now >= self.renew_at;
+        if let Some(lease) = self.run.lease.filter(due) {
             self.store.renew(self.run.run_id)?;
-            self.renewed = SystemTime::now();
+            self.renew_at = now + lease / RENEWALS;
         }
         Ok(())
     }
@@ -272,7 +271,7 @@ impl Writer {
         if self.run.lease.is_some() && !writes.is_empty() {
             let was_over = std::mem::replace(&mut self.over, writes.iter().any(ends));
             if was_over && !self.over {
-                self.renewed = SystemTime::UNIX_EPOCH;
+                self.renew_at = Duration::ZERO;
             }
         }
         let outage = self.outage.as_mut().map(|outage| &mut outage.refused);
