@@ -271,6 +271,43 @@ fn what_a_lock_that_stays_kept_out_is_taken_in_by_the_next_start_once() {
 }
 
 #[test]
+fn what_follows_from_a_repeat_that_was_taken_in_before_does_not_replace_newer_words() {
+    let mut bench = Bench::new();
+    bench.batch(1, &[&end(0, 0.25)]);
+    assert_eq!(bench.event(), Event::Batch(1, BatchEvent::Written));
+    let other = lock(&bench);
+    let tested = |value: f64| Write::StudyAttributes {
+        user_attrs: Map::from_iter([("test".into(), json!(value))]),
+    };
+    let repeat = Write::RepeatFinished {
+        job: Job::test(0),
+        seed: 7,
+        state: TrialState::Complete,
+        value: Some(0.5),
+        user_attrs: Map::new(),
+    };
+    bench.batch(2, &[&[repeat, tested(0.5)]]);
+    assert!(failed_and_heals(&bench.event()));
+    assert_eq!(bench.event(), Event::Batch(2, BatchEvent::Spooled));
+    bench.end();
+    other.execute_batch("ROLLBACK").unwrap();
+    let path = files::paths::spool_of(bench.dir.path(), "s");
+    let bytes = std::fs::read(&path).unwrap();
+    let told = || {
+        let store = Store::open_read_only(bench.database()).unwrap();
+        store.studies().unwrap()[0].user_attrs["test"].clone()
+    };
+    bench.replay_spool();
+    assert_eq!(told(), 0.5);
+    let mut store = Store::open(bench.database()).unwrap();
+    let run = store.runs(bench.study).unwrap()[0].run_id;
+    store.apply(bench.study, run, &[tested(0.75)]).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    bench.replay_spool();
+    assert_eq!(told(), 0.75);
+}
+
+#[test]
 fn a_moved_database_is_not_written_and_is_used_again_when_it_is_put_back() {
     let bench = Bench::new();
     let aside = bench.dir.path().join("aside.db");
