@@ -284,9 +284,9 @@ impl Host {
     }
 }
 
-/// Variables that nearly every program needs, and that hardly ever make one fail.
+/// Variables that nearly every program needs, or without which it takes much longer, and that hardly ever make one fail.
 fn is_common(name: &str) -> bool {
-    const COMMON: [&str; 21] = [
+    const COMMON: [&str; 24] = [
         "PATH",
         "HOME",
         "USER",
@@ -308,6 +308,9 @@ fn is_common(name: &str) -> bool {
         "CUDA_VISIBLE_DEVICES",
         "CUDA_HOME",
         "HOSTNAME",
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
     ];
     COMMON.contains(&name) || name.starts_with("XDG_") || name.starts_with("TUNE_")
 }
@@ -497,6 +500,8 @@ pub fn invocation(
     let own = [notes.display().to_string(), changes.join(","), shift];
     environment.extend(VARIABLES.map(str::to_owned).into_iter().zip(own.map(Some)));
     environment.insert("PYTHONPATH".to_owned(), Some(python_path(module)));
+    // What was printed before a crash is in the output, and comes before the error, whatever the environment says.
+    environment.insert("PYTHONUNBUFFERED".to_owned(), Some("1".to_owned()));
     Invocation {
         words,
         environment,

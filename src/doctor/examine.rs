@@ -389,7 +389,8 @@ impl Examiner<'_> {
         let stood = report.end.hang.map_or(Duration::ZERO, Hang::stood);
         let time = report.time.saturating_sub(stood);
         let taken = notes.batch.as_ref().map(|b| b.taken);
-        self.lifetimes.failed(time, report.ticks, taken);
+        self.lifetimes
+            .failed(time, report.ticks, taken, report.printed);
         self.lifetimes.stood(stood);
         self.failed_at.extend(notes.place());
         if !self.matrix.is_it(&failure) {

@@ -171,6 +171,11 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
             let loader = notes.loader(batch.loader)?;
             Some(format!("{} of {} rows", batch.size()?, loader.batch_size?))
         }),
+        Sign::OwnTimer => notes.timer.clone(),
+        Sign::BrokenFileText => notes
+            .opened
+            .as_ref()
+            .map(|file| format!("opened last: {file}")),
         Sign::Hot => examined.heat.map(|heat| heat.to_string()),
         Sign::LongKernel => notes.longest.as_ref().map(ToString::to_string),
         Sign::Half => notes.half.iter().next().cloned(),
@@ -203,6 +208,7 @@ fn is_told_by_a_line(cause: Cause) -> bool {
             | Cause::BrokenFile
             | Cause::AddressInUse
             | Cause::UnequalRanks
+            | Cause::MissingRank
             | Cause::EmptyData
             | Cause::NoDevice
             | Cause::NeedsInput

@@ -48,6 +48,8 @@ pub struct Lifetimes {
     work: Option<u64>,
     /// Batches that the failing one took which took the fewest; none where nothing counts them.
     taken: Option<u64>,
+    /// Bytes that the failing one had printed which had printed the fewest.
+    printed: Option<u64>,
     /// Most batches that a failing one had taken.
     batches: Option<u64>,
     /// How long the failing ones stood still at their end.
@@ -72,12 +74,14 @@ pub struct Bounds {
 }
 
 impl Lifetimes {
-    /// Takes in a failing run: its wall time without a standstill at its end, its ticks, the batches that it had taken.
-    pub fn failed(&mut self, time: Duration, ticks: u64, batches: Option<u64>) {
-        let taken = batches.unwrap_or(0);
+    /// Takes in a failing run: its wall time without a standstill at its end, its ticks, the batches that it had taken, the
+    /// bytes that it had printed.
+    pub fn failed(&mut self, time: Duration, ticks: u64, batches: Option<u64>, printed: u64) {
+        let least = |before: Option<u64>, now: u64| Some(before.map_or(now, |b| b.min(now)));
         self.slowest = self.slowest.max(Some(time));
-        self.work = Some(self.work.map_or(ticks, |least| least.min(ticks)));
-        self.taken = Some(self.taken.map_or(taken, |fewest| fewest.min(taken)));
+        self.work = least(self.work, ticks);
+        self.taken = least(self.taken, batches.unwrap_or(0));
+        self.printed = least(self.printed, printed);
         self.batches = batches.max(self.batches);
     }
 
@@ -149,6 +153,7 @@ impl Lifetimes {
             survived: survived.map(|time| time.max(least.unwrap_or_default())),
             work: self.work.unwrap_or(0),
             taken: self.taken.unwrap_or(0),
+            printed: self.printed.unwrap_or(0),
             batches: self.batches.map(enough).filter(|_| least.is_none()),
             until: bounds.until,
         }
@@ -185,11 +190,12 @@ mod tests {
     fn three_times_as_long_as_a_failing_run_is_survived() {
         let mut runs = Lifetimes::default();
         assert_eq!(limits(&runs, true).survived, None);
-        runs.failed(SECOND * 10, 900, Some(4));
-        runs.failed(SECOND * 8, 700, Some(6));
+        runs.failed(SECOND * 10, 900, Some(4), 80);
+        runs.failed(SECOND * 8, 700, Some(6), 80);
         let limits = limits(&runs, false);
         assert_eq!((limits.survived, limits.work), (Some(SECOND * 30), 700));
         assert_eq!((limits.taken, limits.batches), (4, Some(20)));
+        assert_eq!(limits.printed, 80);
         assert_eq!(limits.loops, None);
     }
 
@@ -206,7 +212,7 @@ mod tests {
         let limits =
             |runs: &Lifetimes| runs.limits(&BTreeSet::new(), false, &Notes::default(), bounds);
         assert_eq!(limits(&runs).loops, Some(SECOND * 150));
-        runs.failed(SECOND * 10, 900, None);
+        runs.failed(SECOND * 10, 900, None, 80);
         runs.stood(SECOND * 150);
         assert_eq!(limits(&runs).survived, Some(SECOND * 330));
     }
@@ -214,7 +220,7 @@ mod tests {
     #[test]
     fn a_few_runs_as_it_is_are_followed_and_none_that_goes_on_for_long() {
         let mut runs = Lifetimes::default();
-        runs.failed(SECOND, 90, Some(4));
+        runs.failed(SECOND, 90, Some(4), 80);
         let followed = limits(&runs, true);
         assert_eq!(
             (followed.survived, followed.batches),
@@ -226,7 +232,7 @@ mod tests {
         }
         assert_eq!(limits(&runs, true).survived, Some(SECOND * 6));
         let mut runs = Lifetimes::default();
-        runs.failed(SECOND, 90, Some(4));
+        runs.failed(SECOND, 90, Some(4), 80);
         runs.survived(SECOND * 50, false);
         assert_eq!(limits(&runs, true).batches, Some(14));
     }
@@ -235,7 +241,7 @@ mod tests {
     fn a_run_that_is_not_much_longer_than_a_failing_one_is_let_run_to_its_end() {
         let mut runs = Lifetimes::default();
         runs.survived(SECOND * 12, true);
-        runs.failed(SECOND * 5, 400, Some(4));
+        runs.failed(SECOND * 5, 400, Some(4), 80);
         let limits = limits(&runs, false);
         assert_eq!((limits.survived, limits.batches), (Some(SECOND * 24), None));
     }

@@ -148,6 +148,13 @@ impl Matrix {
         })
     }
 
+    /// Whether a failure is an exception of that class: of one row alone a library may say otherwise what is wrong with it.
+    pub fn is_alike(&self, failure: &Signature) -> bool {
+        let class = |s: &Signature| Some(s.message.split_once(':')?.0.to_owned());
+        let mut known = self.failures.iter();
+        class(failure).is_some_and(|of| known.any(|known| class(known).as_ref() == Some(&of)))
+    }
+
     /// Whether a failure is what a loader's process has died of, of which the program itself only hears by a connection that
     /// breaks: it crashes where it has no such processes.
     pub fn unmasks(&self, settings: &BTreeSet<Setting>, failure: &Signature) -> bool {

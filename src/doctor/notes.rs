@@ -53,6 +53,9 @@ pub const OPERATION_OF_A_TASK: &str = "operation-task";
 /// The file of the batch that was taken last.
 pub const BATCH: &str = "batch";
 
+/// The file that says where a timer was set that ends the program; empty where it was taken back.
+const TIMER: &str = "timer";
+
 /// The file that is there once the program trains, with or without a loader.
 pub const STEP: &str = "step";
 
@@ -229,6 +232,10 @@ pub struct Notes {
     pub longest: Option<Longest>,
     /// Files that it reads and that earlier runs may have left.
     pub leftovers: BTreeSet<Leftover>,
+    /// Where a timer was set that has not been taken back.
+    pub timer: Option<String>,
+    /// The file that was opened for reading last, before the exception that ended it.
+    pub opened: Option<String>,
     /// An optimiser has made a step.
     pub stepped: bool,
     /// The last batch.
@@ -275,20 +282,24 @@ fn batch(dir: &Path) -> Option<Batch> {
     serde_json::from_str(text.lines().next()?.trim_end()).ok()
 }
 
+fn first_line(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok().as_deref().map(first_line_of)
+}
+
+fn first_line_of(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.trim_end().to_owned()
+}
+
 /// Reads what a run has left in its directory.
 pub fn read(dir: &Path) -> Notes {
     let operation = operation(dir);
     let mut notes = Notes {
         python: dir.join("main").exists(),
+        timer: first_line(&dir.join(TIMER)).filter(|place| !place.is_empty()),
         stepped: dir.join(STEP).exists(),
         batch: batch(dir),
-        operation: operation.as_deref().map(|text| {
-            text.lines()
-                .next()
-                .unwrap_or_default()
-                .trim_end()
-                .to_owned()
-        }),
+        operation: operation.as_deref().map(first_line_of),
         longest: operation.as_deref().and_then(Longest::read),
         ..Notes::default()
     };
@@ -341,6 +352,7 @@ impl Notes {
                 let effect = (text("module"), text("of"), text("from"), text("to"));
                 self.import_effects.insert(effect);
             }
+            "opened" => self.opened = Some(text("file")),
             "raised_in_import" => self.raised_in_import = Some(text("module")),
             "thread" => {
                 self.threads.insert(text("module"));

@@ -75,6 +75,7 @@ impl Recorded {
             stop: None,
             time: Duration::from_secs(3),
             ticks: 200,
+            printed: 0,
             memory: Vec::new(),
             training_from: None,
         };

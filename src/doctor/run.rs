@@ -65,6 +65,8 @@ pub struct Limits {
     /// So is the least number of batches that it has taken from its loader by then: what starts for longer than it ran, as
     /// loaders whose processes are spawned may, has not come as far either.
     pub taken: u64,
+    /// And so much that it has printed, in bytes, where nothing counts batches.
+    pub printed: u64,
     /// Whoever has taken so many batches from its loader has survived.
     pub batches: Option<u64>,
     /// The budget ends here: the run says nothing.
@@ -108,6 +110,8 @@ pub struct RunReport {
     pub time: Duration,
     /// Processor time, in ticks, as far as it was seen.
     pub ticks: u64,
+    /// Bytes that it had printed before it said why it ended.
+    pub printed: u64,
     /// Memory of it and all that it had started, in bytes, four times a second.
     pub memory: Vec<u64>,
     /// The first of these that was taken once the program had taken a batch.
@@ -150,7 +154,9 @@ pub fn run(
     let time = started.elapsed();
     // What its last processes have printed is in the pipe by now.
     thread::sleep(Duration::from_millis(10));
-    let text = output.lock().unwrap_or_else(PoisonError::into_inner).text();
+    let output = output.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = output.text();
+    let printed = output.seen.saturating_sub(last_words(&text));
     Ok(RunReport {
         end: RunEnd {
             death: match stop {
@@ -167,9 +173,17 @@ pub fn run(
         stop,
         time,
         ticks,
+        printed,
         memory,
         training_from,
     })
+}
+
+/// How much of an output tells of its program's end, in bytes.
+fn last_words(text: &str) -> u64 {
+    let begins = ["Traceback (most recent call last)", "Fatal Python error"].map(|w| text.rfind(w));
+    let from = begins.into_iter().flatten().min();
+    from.map_or(0, |from| (text.len() - from) as u64)
 }
 
 /// Starts it as the leader of a group, and gathers the end of what it prints.
@@ -313,8 +327,11 @@ impl Watch<'_> {
         let Some(after) = limits.survived.filter(|after| now - self.started >= *after) else {
             return false;
         };
-        let as_far = self.most_ticks >= limits.work
-            && (limits.taken == 0 || crate::notes::batches(self.dir) >= limits.taken);
+        let went_on = match limits.taken {
+            0 => self.printed >= limits.printed,
+            taken => crate::notes::batches(self.dir) >= taken,
+        };
+        let as_far = self.most_ticks >= limits.work && went_on;
         as_far || now - self.started >= after * 3
     }
 
@@ -395,6 +412,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_program_says_of_its_end_is_no_progress() {
+        assert_eq!(last_words("step 1\nstep 2\n"), 0);
+        let traced = "Traceback (most recent call last):\nKeyError: 1\n";
+        assert_eq!(
+            last_words(&format!("step 1\n{traced}")),
+            traced.len() as u64
+        );
+    }
+
+    #[test]
     fn a_hang_is_told_by_what_a_run_still_does() {
         let seconds = Duration::from_secs;
         let mut limits = Limits {
@@ -404,6 +431,7 @@ mod tests {
             survived: None,
             work: 0,
             taken: 0,
+            printed: 0,
             batches: None,
             until: Instant::now(),
         };

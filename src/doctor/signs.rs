@@ -81,6 +81,8 @@ pub enum Sign {
     DanglingLink,
     /// It happens where processes of a group wait for each other.
     GroupFrames,
+    /// It happens where processes become a group.
+    RendezvousFrames,
     /// It names a data set, a list or a folder in which nothing is.
     EmptyText,
     /// It names a GPU that is not there.
@@ -97,6 +99,8 @@ pub enum Sign {
     LockedText,
     /// It names a file or directory that is there already.
     ExistsText,
+    /// The name of that is made of a date and a time of day.
+    StampText,
     /// It names a variable of the environment that is not set.
     UnsetText,
     /// Its arguments are not those that the program takes.
@@ -121,6 +125,8 @@ pub enum Sign {
     Various,
     /// The time that it may use is used up.
     ProcessorTime,
+    /// It was ended by a timer that the program itself has set.
+    OwnTimer,
     /// The card was near where it slows down each time it failed, and cooler before.
     Hot,
     /// Under WSL, an operation took longer than half of what Windows allows.
@@ -243,6 +249,7 @@ const SIGNS: &[(Sign, f64, &str)] = &[
     (Sign::AddressText, 0.01, "it names an address or port that is in use"),
     (Sign::DanglingLink, 0.01, "a link in the working directory leads nowhere"),
     (Sign::GroupFrames, 0.01, "it happens where processes of a group wait for each other"),
+    (Sign::RendezvousFrames, 0.01, "it happens where a group of processes is made"),
     (Sign::EmptyText, 0.01, "it names a data set, a list or a folder in which nothing is"),
     (Sign::NoDeviceText, 0.01, "it names a GPU that is not there"),
     (Sign::InputText, 0.01, "it asks for input, and there is none"),
@@ -251,6 +258,7 @@ const SIGNS: &[(Sign, f64, &str)] = &[
     (Sign::UntrustedText, 0.01, "it names a class that a checkpoint may not bring"),
     (Sign::LockedText, 0.01, "it names a lock that another process holds"),
     (Sign::ExistsText, 0.01, "it names a file or directory that is there already"),
+    (Sign::StampText, 0.003, "the name of that is made of the time"),
     (Sign::UnsetText, 0.01, "it names a variable of the environment that is not set"),
     (Sign::UsageText, 0.01, "it says that its arguments are not those that it takes"),
     (Sign::ApiText, 0.01, "it names something that this version of a library lacks"),
@@ -263,6 +271,7 @@ const SIGNS: &[(Sign, f64, &str)] = &[
     (Sign::Wanders, 0.3, "it fails at other rows with other random numbers"),
     (Sign::Various, 0.03, "it fails in different ways from run to run"),
     (Sign::ProcessorTime, 0.01, "its time is limited, and used up"),
+    (Sign::OwnTimer, 0.003, "it is ended by a timer that the program has set itself, and has not taken back"),
     (Sign::Hot, 0.01, "the card was hot each time it failed"),
     (Sign::LongKernel, 0.01, "an operation takes longer than half of Windows' 2 s"),
     (Sign::NotFiniteText, 0.03, "it names values that are not finite, or not in 0 to 1"),
@@ -282,7 +291,7 @@ const SIGNS: &[(Sign, f64, &str)] = &[
     (Sign::ForkWithThreads, 0.12, "it was forked while it had threads"),
     (Sign::CudaInFork, 0.01, "CUDA was used before a fork"),
     (Sign::SharedMemory, 0.01, "shared memory is short"),
-    (Sign::HidesStdlib, 0.01, "a file hides a module of Python's"),
+    (Sign::HidesStdlib, 0.004, "a file hides a module of Python's"),
     (Sign::SymbolText, 0.01, "a library lacks a symbol or a version"),
     (Sign::NoModule, 0.01, "a module is missing"),
     (Sign::NoFile, 0.01, "a file is missing"),
@@ -371,12 +380,23 @@ pub fn signs(
         );
     }
     see_notes(notes, named, &mut see);
+    let timed = runs.iter().any(|run| signal_of(run) == Some(libc::SIGALRM));
+    see(Sign::OwnTimer, timed && notes.timer.is_some());
     let long = notes
         .longest
         .as_ref()
         .is_some_and(|l| l.seconds >= WINDOWS_ALLOWS / 2.0);
     see(Sign::LongKernel, host.wsl && long);
     found
+}
+
+/// The signal that ended it, or the program that it ran for it.
+fn signal_of(run: &RunReport) -> Option<i32> {
+    match run.end.death {
+        Death::Signaled(signal) => Some(signal),
+        Death::Exited(status @ 129..=192) => Some(status - 128),
+        Death::Exited(_) | Death::Unknown => None,
+    }
 }
 
 fn see_end(
@@ -386,11 +406,7 @@ fn see_end(
     see: &mut impl FnMut(Sign, bool),
 ) {
     let text = &run.end.output;
-    let signal = match run.end.death {
-        Death::Signaled(signal) => Some(signal),
-        Death::Exited(status @ 129..=192) => Some(status - 128),
-        Death::Exited(_) | Death::Unknown => None,
-    };
+    let signal = signal_of(run);
     let is =
         |signals: &[i32]| signal.is_some_and(|s| signals.contains(&s)) && run.end.hang.is_none();
     see(Sign::Hang, run.end.hang.is_some());

@@ -35,6 +35,11 @@ pub enum SilentKind {
     /// Steps that change nothing.
     #[strum(to_string = "the learning rate is 0")]
     RateOfZero,
+    /// Steps that are rounded away.
+    #[strum(
+        to_string = "steps of the optimizer change no weight: they are less than 16-bit floats can tell apart"
+    )]
+    UpdatesLost,
 }
 
 impl SilentKind {
@@ -53,6 +58,9 @@ impl SilentKind {
             }
             SilentKind::RateOfZero => {
                 "Give the optimizer a learning rate above 0; a schedule may have set it."
+            }
+            SilentKind::UpdatesLost => {
+                "Keep the weights in 32 bits and compute in 16 (torch.autocast), or raise the learning rate."
             }
         }
     }

@@ -30,7 +30,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::BrokenFileText,
-        r"UnpicklingError|invalid load key|PytorchStreamReader|(?i:not a zip (?:archive|file))|BadZipFile|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|pickle data was truncated|(?i:unexpected end of (?:file|data))|JSONDecodeError|ParserError|(?i:file (?:is|appears to be|may be)? ?(?:truncated|corrupt\w*))|Expecting (?:value|property name)|Extra data: line|ended before the end-of-stream|BadGzipFile|Not a gzipped file|incorrect (?:data|header) check|LZMAError|Input format not supported|magic number|TOMLDecodeError|yaml\.\w+\.\w+Error|ParseError|not (?:a )?(?:well-formed|valid) (?:JSON|YAML|XML|TOML)|failed finding central directory|not a database|cannot identify image file|truncated file read|CRC check failed|cannot reshape array of size|No data left in file|Ran out of input",
+        r"UnpicklingError|invalid load key|PytorchStreamReader|(?i:not a zip (?:archive|file))|BadZipFile|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|pickle data was truncated|(?i:unexpected end of (?:file|data))|JSONDecodeError|ParserError|(?i:file (?:is|appears to be|may be)? ?(?:truncated|corrupt\w*))|Expecting (?:value|property name)|Extra data: line|ended before the end-of-stream|BadGzipFile|Not a gzipped file|incorrect (?:data|header) check|LZMAError|Input format not supported|magic number|TOMLDecodeError|yaml\.\w+\.\w+Error|ParseError|not (?:a )?(?:well-formed|valid) (?:JSON|YAML|XML|TOML)|failed finding central directory|not a database|cannot identify image file|truncated file read|CRC check failed|cannot reshape array of size|No data left in file|Ran out of input|byte order different from the native",
     ),
     (
         Sign::AddressText,
@@ -99,6 +99,10 @@ const TEXTS: &[(Sign, &str)] = &[
     (
         Sign::ExistsText,
         r"(?i)FileExistsError|file exists|already exists|directory not empty",
+    ),
+    (
+        Sign::StampText,
+        r"(?i)exists\b[^\n]*\d{4}-?\d\d-?\d\d[-_T ]\d\d[-_:.h]?\d\d",
     ),
     (
         Sign::UnsetText,
@@ -194,6 +198,10 @@ const TEXTS: &[(Sign, &str)] = &[
         r"distributed_c10d\.py|gloo::EnforceNotMet|gloo/transport|ProcessGroup(?:Gloo|NCCL)",
     ),
     (
+        Sign::RendezvousFrames,
+        r"\bin init_process_group\b|distributed/rendezvous\.py|\d+/\d+ clients joined",
+    ),
+    (
         Sign::LossFrames,
         // Not in a line of code that a traceback quotes: what that calls before the loss may have failed.
         r"(?m)/nn/modules/loss\.py|line \d+,? in \w*(?:loss|criterion|entropy)\w*$|^\S.*(?:_loss\b|cross_entropy|nll_loss)",
@@ -223,8 +231,9 @@ static PATTERNS: LazyLock<Vec<(Sign, Regex)>> = LazyLock::new(|| {
 const LINES: usize = 80;
 
 /// Signs that are looked for in the frames of tracebacks, too: others are in what was said alone.
-const OF_FRAMES: [Sign; 6] = [
+const OF_FRAMES: [Sign; 7] = [
     Sign::GroupFrames,
+    Sign::RendezvousFrames,
     Sign::LossFrames,
     Sign::EmbeddingFrames,
     Sign::Backward,
@@ -326,7 +335,10 @@ mod tests {
             [Sign::DiskFull]
         );
         assert_eq!(signs("loss 0.3 at step 4, information"), []);
+        let stamped = "FileExistsError: [Errno 17] File exists: 'runs/2026-11-29_12-09-54'";
+        assert_eq!(signs(stamped), [Sign::ExistsText, Sign::StampText]);
         for (text, sign) in [
+            ("1/2 clients joined.", Sign::RendezvousFrames),
             (
                 "ValueError: loaded state dict contains a parameter group",
                 Sign::StateDictText,

@@ -62,6 +62,13 @@ def rate_of_zero():
         step()
 
 
+def updates_lost():
+    gain = torch.nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
+    optimizer = torch.optim.SGD([gain], lr=1e-4)
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(three(x).detach() * gain, classes)):
+        step()
+
+
 def fine_shapes():
     mse_loss(one(x), heights[:, None]).backward()
     mse_loss(one(x).squeeze(1), heights).backward()
@@ -85,11 +92,15 @@ def fine_steps():
     for step in train(optimizer, optimizer.zero_grad, loss):
         step()
         warm.step()
+    half = torch.nn.Linear(4, 3).bfloat16()
+    optimizer = sgd(half)
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(half(x.bfloat16()).float(), classes)):
+        step()
 
 
 warnings.simplefilter("ignore")
 for name, act in list(globals().items()):
-    if name.startswith(("crossed", "probabilities", "gradients", "no_", "rate", "fine")):
+    if name.startswith(("crossed", "probabilities", "gradients", "no_", "rate", "updates", "fine")):
         # A process notes one.
         child = os.fork()
         if child == 0:

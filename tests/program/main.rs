@@ -35,6 +35,7 @@ mod crates;
 mod docs;
 mod docs_run;
 mod doctor_machine;
+mod doctor_run;
 mod drill;
 mod enqueue;
 mod errors;

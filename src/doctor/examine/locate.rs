@@ -39,7 +39,8 @@ impl Examiner<'_> {
         let settings: BTreeSet<Setting> = own.then_some(workers).into_iter().collect();
         for repeat in 0..self.matrix.needed().unwrap_or(0) {
             let seen = self.once(&settings, Some(rows), repeat)?;
-            let it = |f: Signature| self.matrix.is_it(&f) || own && self.matrix.is_there(&f);
+            let there = |f: &Signature| self.matrix.is_there(f) && (own || self.matrix.is_alike(f));
+            let it = |f: Signature| self.matrix.is_it(&f) || there(&f);
             if seen.failure.is_some_and(it) {
                 return Ok(true);
             }

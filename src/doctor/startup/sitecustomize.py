@@ -49,6 +49,7 @@ class Doctor(Watching, Python, Training, Tracing, Silent, Notes):
         self.watch_threads()
         self.watch_forks()
         self.watch_leftovers()
+        self.watch_timers()
         if self.wants("watch") or self.wants("trace"):
             self.watch_exceptions()
         if self.wants("seed"):

@@ -48,6 +48,7 @@ class Notes:
         self.cleared = False
         self.silent_error = False
         self.leftovers = 0
+        self.opened = None
         self.builtins = set(vars(sys.modules["builtins"])) - {"_"}
 
     def first(self):

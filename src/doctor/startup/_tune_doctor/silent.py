@@ -19,6 +19,7 @@ class Silent:
         """Has each step of an optimiser looked at."""
         counts = {}
         earlier = {}
+        weights = {}
 
         def before(optimizer, args, kwargs):
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -30,6 +31,7 @@ class Silent:
                 "gradients_kept": not self.cleared and len(kept) == len(gradients) > 0 and all(kept),
                 "no_gradients": not gradients,
                 "rate_of_zero": all(isinstance(rate, (int, float)) and rate == 0 for rate in rates),
+                "updates_lost": stays([p for p in parameters if p.grad is not None], weights),
             }
             for kind, is_so in found.items():
                 at = (id(optimizer), kind)
@@ -64,6 +66,21 @@ class Silent:
         while frame is not None and not self.is_own(frame.f_code.co_filename):
             frame = frame.f_back
         return frame and "%s:%d in %s" % (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def stays(parameters, weights):
+    """Whether 16-bit weights are what they were a step ago although they have gradients: the step is rounded away. A few of
+    them are looked at, of which `weights` has copies."""
+    import torch
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    half = [p for p in parameters if p.dtype in (torch.bfloat16, torch.float16) and 0 < p.numel() <= 1 << 20][:8]
+    if not half:
+        return False
+    with _disable_current_modes(), torch.no_grad():  # By doctor: it is no operation of the program's.
+        same = [id(p) in weights and torch.equal(p, weights[id(p)]) and bool(p.grad.any()) for p in half]
+        weights.update((id(p), p.detach().clone()) for p in half)
+    return all(same)
 
 
 def crosses(torch, args):

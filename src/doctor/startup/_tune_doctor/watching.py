@@ -66,7 +66,7 @@ class Watching:
         sys.excepthook = excepthook
 
     def at_exception(self, kind, value, trace):
-        """Notes whether the innermost frames are those of an import."""
+        """Notes whether the innermost frames are those of an import, and which file was opened for reading last."""
         importing = None
         while trace is not None:
             code = trace.tb_frame.f_code
@@ -75,14 +75,17 @@ class Watching:
             trace = trace.tb_next
         if importing:
             self.note("raised_in_import", module=importing)
+        if self.opened:
+            self.note("opened", file=self.opened)
 
     # Words in the names of what programs write for later runs.
     LEFTOVERS = frozenset(
         "artifact artifacts built cache cached caches checkpoint checkpoints ckpt ckpts derived encoded feat feats feature"
         " features generated idx index indexed last latest lock locks log logs memo memos mmap memmap out output outputs packed"
-        " part partial pid prep prepared preprocessed processed progress result results resume resumed run runs save saved saves"
+        " partial pid prep prepared preprocessed processed progress result results resume resumed run runs save saved saves"
         " scratch snapshot snapshots state states stats temp tmp tokenized vocab work".split()
     )
+    OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/")
     NO_LEFTOVERS = (".py", ".pyc", ".so", ".sh", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 
     def watch_leftovers(self):
@@ -94,18 +97,26 @@ class Watching:
 
         def is_left(name):
             letters = "".join(c if c.isalpha() else " " for c in name.lower())
-            return name.startswith(".") or not self.LEFTOVERS.isdisjoint(letters.split())
+            # `part` is also what data in several files is called.
+            hidden_or_half = name.startswith(".") or name.endswith(".part")
+            return hidden_or_half or not self.LEFTOVERS.isdisjoint(letters.split())
 
         def hook(event, arguments):
-            if event != "open" or len(seen) > 2000:
+            if event != "open":
                 return
             try:
                 path, _, flags = arguments
                 if isinstance(path, int) or flags & os.O_TRUNC:
                     return
                 path = os.path.abspath(os.fsdecode(path))
-                below = path.startswith(here) and not path.startswith((here + ".git", own))
-                if not below or path in seen or path.endswith(self.NO_LEFTOVERS) or not self.is_own(path):
+                if path.startswith(own) or path.endswith(self.NO_LEFTOVERS) or not self.is_own(path):
+                    return
+                below = path.startswith(here) and not path.startswith(here + ".git")
+                if not flags & (os.O_WRONLY | os.O_RDWR) and not path.startswith(self.OF_THE_SYSTEM):
+                    self.opened = path[len(here) :] if below else path
+                if not below or path in seen:
+                    return
+                if len(seen) > 2000:
                     return
                 seen.add(path)
                 names = path[len(here) :].split(os.sep)
@@ -119,6 +130,33 @@ class Watching:
 
         if hasattr(sys, "addaudithook"):
             sys.addaudithook(hook)
+
+    def watch_timers(self):
+        """Notes where a timer was set that ends the program by SIGALRM, until it is taken back."""
+        import functools
+        import signal
+
+        def watched(set_timer, seconds):
+            @functools.wraps(set_timer)
+            def call(*arguments):
+                try:
+                    asked = seconds(*arguments)
+                    caller = sys._getframe(1)
+                    at = "%s:%d in %s" % (caller.f_code.co_filename, caller.f_lineno, caller.f_code.co_name)
+                    if asked is not None:
+                        self.write("timer", at if asked else "", os.O_TRUNC)
+                except Exception:
+                    pass  # The call itself says what is wrong with it.
+                return set_timer(*arguments)
+
+            return call
+
+        def real(which, seconds, interval=0.0):
+            return seconds if which == signal.ITIMER_REAL else None
+
+        if hasattr(signal, "setitimer"):
+            signal.alarm = watched(signal.alarm, lambda seconds: seconds)
+            signal.setitimer = watched(signal.setitimer, real)
 
     def watch_exceptions(self):
         """Notes the exceptions that the program's own lines raise or are given: it may catch one, and end with words that
