@@ -427,12 +427,14 @@ impl Matrix {
     }
 
     /// Tracing tells the operation of a crash, the module that makes NaN, and mistakes that raise no error, where a program
-    /// that has trained ends in words of its own and has caught nothing.
+    /// that has trained ends in words of its own each time and has caught nothing.
     fn traceable(&self) -> bool {
         let seen = |sign: Sign| self.evidence.signs.contains(&sign);
         let failed = seen(Sign::NativeCrash) || seen(Sign::NotFiniteText) || seen(Sign::Cuda);
         let caught_nothing = self.watched && self.hidden.is_none();
-        let learnt_nothing = self.ends_in_own_words() && self.notes.stepped && caught_nothing;
+        let each_time = self.base.runs.failed == self.base.runs.all;
+        let own = self.ends_in_own_words() && each_time;
+        let learnt_nothing = own && self.notes.stepped && caught_nothing;
         self.notes.torch.is_some() && (failed || learnt_nothing)
     }
 
