@@ -231,7 +231,6 @@ impl Batch<'_> {
             state: TrialState::Running,
             held_by: HeldBy::Run,
             struck: false,
-            reports: None,
         };
         self.known.borrow_mut().insert(number, (trial_id, trial));
     }

@@ -60,15 +60,6 @@ pub struct TrialSummary {
     pub held_by: HeldBy,
     /// Whether somebody has declared its result invalid.
     pub struck: bool,
-    /// Of one that another node of ours runs, on a server: what stands for all that it has reported, and is never given again.
-    pub reports: Option<i64>,
-}
-
-impl TrialSummary {
-    /// Whether it is, or was left, in the hands of another node.
-    fn is_of_another_node(&self) -> bool {
-        self.state == TrialState::Running && matches!(self.held_by, HeldBy::Node | HeldBy::Nobody)
-    }
 }
 
 /// A repeat, or a test, at a glance.
@@ -137,7 +128,7 @@ pub struct Compared {
     pub gone: Vec<u64>,
     /// See [`Changes::lost`].
     pub lost: Vec<u64>,
-    /// Those to be read: new ones, changed ones, and those that others are running, where nothing tells what they report.
+    /// Those to be read: new ones, changed ones, and those that others are running, whose reports are told by no state.
     pub read: Vec<u64>,
 }
 
@@ -196,8 +187,8 @@ impl KnownTrials {
         compared.gone.extend(deleted.map(|(number, _)| *number));
         compared.gone.sort_unstable();
         let read = self.trials.range(first..).filter(|(number, is)| {
-            let may_report = is.held_by != HeldBy::Run && is.state == TrialState::Running;
-            before.get(number) != Some(is) || may_report && is.reports.is_none()
+            before.get(number) != Some(is)
+                || (is.held_by != HeldBy::Run && is.state == TrialState::Running)
         });
         compared.read.extend(read.map(|(number, _)| *number));
         compared
@@ -224,7 +215,6 @@ impl KnownTrials {
                 state: TrialState::Running,
                 held_by: HeldBy::Run,
                 struck: false,
-                reports: None,
             };
             self.trials.insert(number, running);
             self.ever = self.ever.max(self.after_last());
@@ -317,8 +307,7 @@ impl Store {
         seen: &mut KnownTrials,
         first: u64,
     ) -> Result<Changes, StoreError> {
-        let on_server = self.place().is_shared();
-        let shared = on_server && seen.run.is_some();
+        let shared = self.place().is_shared() && seen.run.is_some();
         self.read(|conn| {
             must_be_there(conn, study_id)?;
             let live = match shared {
@@ -326,15 +315,13 @@ impl Store {
                 false => BTreeSet::new(),
             };
             let mut now = BTreeMap::new();
-            let reports = if on_server { LAST_REPORT } else { "NULL" };
-            let query = format!("{} AND t.number >= ?3", glimpse_query(reports));
+            let query = format!("{GLIMPSE} AND t.number >= ?3");
             conn.each(&query, &[&study_id, &STRUCK, &first], |row| {
                 let number: u64 = row.get(3)?;
-                let mut trial = glimpse(row, number, seen.run, |run| live.contains(&run))?;
-                if trial.is_of_another_node() {
-                    trial.reports = row.get(5)?;
-                }
-                now.insert(number, trial);
+                now.insert(
+                    number,
+                    glimpse(row, number, seen.run, |run| live.contains(&run))?,
+                );
                 Ok(())
             })?;
             let mut updated = seen.clone();
@@ -522,8 +509,7 @@ impl Batch<'_> {
 
     /// Row id of a trial, and how it is; nobody changes it until the transaction ends.
     pub(super) fn look_at(&self, number: u64) -> Result<Option<(i64, TrialSummary)>, Kind> {
-        let locking = self.conn.locking("t");
-        let query = format!("{} AND t.number = ?3{locking}", glimpse_query("NULL"));
+        let query = format!("{GLIMPSE} AND t.number = ?3{}", self.conn.locking("t"));
         let args: Args<'_> = &[&self.study_id, &STRUCK, &number];
         let found = self.conn.first(&query, args, |row| {
             let trial = glimpse(row, number, Some(self.run_id), |_| true)?;
@@ -562,22 +548,13 @@ impl Batch<'_> {
     }
 }
 
-/// The trials of a study at a glance, and `reports` of each; the second parameter is [`STRUCK`].
-fn glimpse_query(reports: &str) -> String {
-    format!(
-        "SELECT t.state, o.run_id, s.trial_id IS NOT NULL, t.number, t.trial_id, {reports}
-         FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
-         LEFT JOIN trial_system_attributes s ON s.trial_id = t.trial_id AND s.\"key\" = ?2
-         WHERE t.study_id = ?1"
-    )
-}
+/// The trials of a study at a glance; the second parameter is [`STRUCK`].
+const GLIMPSE: &str = "SELECT t.state, o.run_id, s.trial_id IS NOT NULL, t.number, t.trial_id
+     FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
+     LEFT JOIN trial_system_attributes s ON s.trial_id = t.trial_id AND s.\"key\" = ?2
+     WHERE t.study_id = ?1";
 
-/// What stands for the reports of a running trial: a server gives no row's number twice.
-const LAST_REPORT: &str = "CASE WHEN t.state = 'RUNNING' THEN
-    COALESCE((SELECT MAX(v.trial_intermediate_value_id) FROM trial_intermediate_values v
-              WHERE v.trial_id = t.trial_id), 0) END";
-
-/// A row of [`glimpse_query`], for the run that asks.
+/// A row of [`GLIMPSE`], for the run that asks.
 fn glimpse(
     row: &Row<'_>,
     number: u64,
@@ -591,6 +568,5 @@ fn glimpse(
         state,
         held_by: HeldBy::of(run, live, asks),
         struck: row.get(2)?,
-        reports: None,
     })
 }

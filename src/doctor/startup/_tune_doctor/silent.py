@@ -72,14 +72,22 @@ def stays(parameters, weights):
     """Whether 16-bit weights are what they were a step ago although they have gradients: the step is rounded away. A few of
     them are looked at, of which `weights` has copies."""
     import torch
-    from torch.utils._python_dispatch import _disable_current_modes
 
-    half = [p for p in parameters if p.dtype in (torch.bfloat16, torch.float16) and 0 < p.numel() <= 1 << 20][:8]
+    def is_half(p):
+        plain = type(p) in (torch.Tensor, torch.nn.Parameter)  # Others may be spread over processes.
+        return plain and p.dtype in (torch.bfloat16, torch.float16) and 0 < p.numel() <= 1 << 20
+
+    half = [p for p in parameters if is_half(p)][:8]
     if not half:
         return False
-    with _disable_current_modes(), torch.no_grad():  # By doctor: it is no operation of the program's.
-        same = [id(p) in weights and torch.equal(p, weights[id(p)]) and bool(p.grad.any()) for p in half]
-        weights.update((id(p), p.detach().clone()) for p in half)
+    try:
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes(), torch.no_grad():  # By doctor: it is no operation of the program's.
+            same = [id(p) in weights and torch.equal(p, weights[id(p)]) and bool(p.grad.any()) for p in half]
+            weights.update((id(p), p.detach().clone()) for p in half)
+    except Exception:
+        return False  # Of a PyTorch that has no such way round its modes, or of sparse gradients, nothing is known.
     return all(same)
 
 

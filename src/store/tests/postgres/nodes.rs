@@ -231,7 +231,6 @@ fn only_who_holds_a_trial_writes_of_it() {
             state,
             held_by,
             struck: false,
-            reports: None,
         })
     };
     let repeat = |finished, held_by| Some(RepeatSummary { finished, held_by });

@@ -88,7 +88,6 @@ impl Disk {
             state: trial.state,
             held_by: HeldBy::of(holder, live, asks),
             struck: trial.struck(),
-            reports: None,
         })
     }
 
