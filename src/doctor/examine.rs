@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::caught;
 use crate::change::{Change, Host, Rows, Setting, invocation, told};
+use crate::failed_at;
 use crate::inside::{VARIABLES, operation_name};
 use crate::leftovers;
 use crate::lifetimes::{Bounds, Lifetimes};
@@ -433,7 +434,7 @@ impl Examiner<'_> {
         {
             seen.insert(Sign::Hot);
         }
-        if !self.masked && notes::wanders(&self.failed_at) {
+        if !self.masked && failed_at::wanders(&self.failed_at) {
             seen.insert(Sign::Wanders);
         }
         if self.matrix.failures.len() > 1 + usize::from(self.masked) {

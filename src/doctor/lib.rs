@@ -7,6 +7,7 @@ pub mod causes;
 pub mod change;
 pub mod check;
 pub mod examine;
+pub mod failed_at;
 pub mod hypothesis;
 pub mod inside;
 pub mod ladder;

@@ -109,29 +109,11 @@ pub fn replay_spool(
     };
     let (mut taken, mut refused) = (0, Vec::new());
     for entry in &contents.entries {
-        // What is not written now, and what follows from it: newer words than these may stand there.
-        let mut passed = Vec::new();
-        for writes in by_trial(&entry.writes) {
-            if writes.iter().any(|w| store::follows_from_late(w, &passed)) {
-                continue;
-            }
-            let replayed = write(store, study_id, entry, &writes)?;
-            if replayed != Replayed::Written {
-                passed.extend(writes.clone());
-            }
-            match replayed {
-                Replayed::Written => taken += spool::results(&writes),
-                Replayed::Before => {}
-                Replayed::Refused(_) if !holds_an_end(&writes) => {}
-                Replayed::Refused(reason) => {
-                    let part = Entry {
-                        writes,
-                        ..entry.clone()
-                    };
-                    keep_aside(&reason, &serde_json::to_value(part).unwrap_or_default())?;
-                    refused.push(reason);
-                }
-            }
+        let (written, rejected) = replay_entry(store, study_id, entry)?;
+        taken += written;
+        for (reason, part) in rejected {
+            keep_aside(&reason, &serde_json::to_value(part).unwrap_or_default())?;
+            refused.push(reason);
         }
     }
     for line in &contents.damaged {
@@ -165,6 +147,41 @@ pub fn replay_spool(
         ));
     }
     Ok(())
+}
+
+/// Parts of entries that do not fit the database, with the reasons.
+type Rejected = Vec<(String, Entry)>;
+
+/// Takes in an entry: how many of its results are written by that, and what of it does not fit.
+fn replay_entry(
+    store: &mut Store,
+    study_id: i64,
+    entry: &Entry,
+) -> Result<(u64, Rejected), Failure> {
+    let (mut taken, mut rejected) = (0, Vec::new());
+    // What is not written now, and what follows from it: newer words than these may stand there.
+    let mut passed = Vec::new();
+    for writes in by_trial(&entry.writes) {
+        if writes.iter().any(|w| store::follows_from_late(w, &passed)) {
+            continue;
+        }
+        let replayed = write(store, study_id, entry, &writes)?;
+        if replayed == Replayed::Written {
+            taken += spool::results(&writes);
+            continue;
+        }
+        passed.extend(writes.clone());
+        if let Replayed::Refused(reason) = replayed
+            && holds_an_end(&writes)
+        {
+            let part = Entry {
+                writes,
+                ..entry.clone()
+            };
+            rejected.push((reason, part));
+        }
+    }
+    Ok((taken, rejected))
 }
 
 fn write(

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::bisect::{Culprits, culprits, halved};
 use crate::causes::Cause;
 use crate::change::{Change, Rows, Setting};
+use crate::failed_at;
 use crate::leftovers::Leftover;
 use crate::matrix::Verdict;
-use crate::notes;
 use crate::options::most_suspect_first;
 use crate::signature::Signature;
 
@@ -50,7 +50,7 @@ impl Examiner<'_> {
 
     /// The smallest part of the last batch that makes the program fail alone.
     pub(super) fn locate_rows(&mut self) -> Result<(), Halt> {
-        let always_there = notes::always_there(&self.failed_at);
+        let always_there = failed_at::always_there(&self.failed_at);
         let Some((loader, all, suspects)) = self.matrix.suspected_rows(&always_there) else {
             return Ok(());
         };
