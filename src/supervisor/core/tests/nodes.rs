@@ -3,8 +3,10 @@
 #![allow(clippy::wildcard_enum_match_arm)]
 
 use super::late::training;
+use super::setup::error;
 use super::*;
 use crate::BatchEvent;
+use fault::Phase;
 use search::sampler::RandomSampler;
 use store::{Changes, OtherNodes, Reclaimable};
 
@@ -219,6 +221,22 @@ fn failures_and_successes_of_other_nodes_count_for_the_breaker_though_nobody_saw
         reason.contains("task_error: no such file"),
         "the last of them: {reason}"
     );
+}
+
+#[test]
+fn a_failed_trial_is_not_replaced_before_its_end_is_durable_for_another_node_may_have_it() {
+    let (mut core, worker, attempt) = training();
+    core.nodes.own = Some(7);
+    core.spec.operation.trials = 1;
+    let failed = AttemptEvent::Failed(error(Phase::Training, "index out of range"));
+    let failed = received(worker, FromWorker::Attempt(attempt, failed));
+    let actions = core.handle(failed, Now::ZERO);
+    assert_eq!(core.counts().fail, 1);
+    assert!(starts(&actions).is_empty(), "{actions:?}");
+    let (batch, _) = batches(&actions)[0];
+    let durable = Event::Batch(batch, BatchEvent::Written);
+    let actions = core.handle(durable, Now::ZERO);
+    assert_eq!(starts(&actions).len(), 2, "a trial and its attempt");
 }
 
 #[test]
