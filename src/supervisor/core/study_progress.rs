@@ -1,6 +1,6 @@
 //! All trials of the study at a glance: counts, the best, and the streaks that trip the breaker.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use adopt::fit::adopted_params;
@@ -23,7 +23,8 @@ pub struct StudyProgress {
     counts: Counts,
     /// Of one objective, the best trial alone: the earliest among equals.
     front: Front<Best>,
-    failures_in_row: u64,
+    /// The trials that failed since one worked. One whose end another node got ahead of may end again.
+    failed_in_row: BTreeSet<u64>,
     /// How many trials of this run have failed alike, the first that ended, and what they say; `None`: the first
     /// have not.
     alike: Option<(u64, String)>,
@@ -47,7 +48,7 @@ impl StudyProgress {
             trials: BTreeMap::new(),
             candidates: BTreeMap::new(),
             counts: Counts::default(),
-            failures_in_row: 0,
+            failed_in_row: BTreeSet::new(),
             alike: Some((0, String::new())),
             works: false,
             longest: None,
@@ -94,6 +95,7 @@ impl StudyProgress {
         if let Some((state, counted)) = self.trials.remove(&number) {
             *self.field(state, counted) -= 1;
         }
+        self.failed_in_row.remove(&number);
         if self.candidates.remove(&number).is_some() {
             self.find_front();
         }
@@ -129,14 +131,15 @@ impl StudyProgress {
     /// Notes the end of a trial of this run, for the streaks; `failure` is what it says where it failed.
     pub fn ended(&mut self, trial: &FrozenTrial, failure: Option<&str>) {
         if let Some(message) = failure {
-            self.failures_in_row += 1;
-            self.compare(Some(fault::masked(message)));
+            if self.failed_in_row.insert(trial.number) {
+                self.compare(Some(fault::masked(message)));
+            }
             return;
         }
         match trial.state {
             TrialState::Pruned if !trial.counts() => self.refused_in_row += 1,
             TrialState::Complete | TrialState::Pruned | TrialState::Fail => {
-                self.failures_in_row = 0;
+                self.failed_in_row.clear();
                 self.compare(None);
                 self.refused_in_row = 0;
             }
@@ -187,7 +190,7 @@ impl StudyProgress {
 
     /// Failed trials in a row.
     pub fn failures_in_row(&self) -> u64 {
-        self.failures_in_row
+        self.failed_in_row.len() as u64
     }
 
     /// How many trials of this run have failed alike where these are the first 3 to end, or more, and no trial of the
@@ -308,6 +311,18 @@ mod tests {
         assert_eq!(alike(&[Err("a"), Err("b"), Err("b"), Err("b")]), None);
         assert_eq!(alike(&[Err("b"), Err("b"), Err("a"), Err("b")]), None);
         assert_eq!(alike(&[Ok(1.0), Err("b"), Err("b"), Err("b")]), None);
+    }
+
+    #[test]
+    fn a_trial_that_fails_here_and_then_on_another_node_counts_once() {
+        let mut progress = after(&[Err("a"), Err("a")]);
+        let again = FrozenTrial::new(1, TrialState::Fail, Params::new());
+        progress.ended(&again, Some("a"));
+        assert_eq!(progress.failures_in_row(), 2);
+        assert_eq!(progress.first_alike(), None);
+        progress.remove(1);
+        progress.ended(&again, Some("a"));
+        assert_eq!(progress.failures_in_row(), 2);
     }
 
     #[test]
