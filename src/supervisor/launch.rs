@@ -523,3 +523,34 @@ fn drop_checkpoints(dir: &Path, needed: impl Fn(&OsStr) -> bool) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use search::space::Params;
+
+    #[test]
+    fn on_shared_places_a_checkpoint_goes_only_where_its_training_is_known_to_have_ended() {
+        let trial = |number, state| FrozenTrial::new(number, state, Params::new());
+        let earlier = EarlierRuns {
+            trials: vec![
+                trial(0, TrialState::Complete),
+                trial(1, TrialState::Running),
+            ],
+            reclaimed: Vec::new(),
+            repeats: Vec::new(),
+            run_id: 1,
+            nodes: None,
+            attrs: Map::new(),
+            peaks: Vec::new(),
+        };
+        let needs = |number, shared| {
+            let name = checkpoint_name("study", Job::trial(number));
+            let name = Path::new(&name).file_name();
+            name.is_some_and(|name| earlier.needs(name, shared))
+        };
+        // The last one may have begun elsewhere since the database was read.
+        assert_eq!([0, 1, 2].map(|n| needs(n, true)), [false, true, true]);
+        assert_eq!([0, 1, 2].map(|n| needs(n, false)), [false, true, false]);
+    }
+}
