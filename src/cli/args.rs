@@ -310,7 +310,12 @@ impl ConfigFlags {
         for (flag, key, value) in flags {
             if let Some(value) = value {
                 let source = Source::Flag(format!("--{flag} {value}"));
-                set.push((key.to_owned(), value.clone(), source));
+                let value = match flag {
+                    // A name is what was typed, whatever TOML would make of it.
+                    "study" => config::toml_text(value),
+                    _ => value.clone(),
+                };
+                set.push((key.to_owned(), value, source));
             }
         }
         for (kind, dir) in &self.track {

@@ -146,9 +146,14 @@ pub fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
     unknown.into_iter().map(warning).collect()
 }
 
+/// A string as TOML writes it, for what is to be taken as it is.
+pub fn toml_text(text: &str) -> String {
+    toml_edit::Value::from(text).to_string()
+}
+
 /// Strings as a list of TOML.
 pub(super) fn toml_list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
-    let quoted = texts.map(|text| toml_edit::Value::from(text).to_string());
+    let quoted = texts.map(toml_text);
     format!("[{}]", quoted.collect::<Vec<_>>().join(", "))
 }
 

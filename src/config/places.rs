@@ -105,14 +105,21 @@ pub fn is_path(task: &str) -> bool {
 }
 
 /// Whether this directory is a project: its `configs/` holds a task of ours, which a `configs/` of another program
-/// does not; or, for who looks for studies, it has a database.
+/// does not, or the very file that is asked for; or, for who looks for studies, it has a database.
 pub fn holds(dir: &Path, wanted: Wanted) -> bool {
     let project = Project {
         dir: dir.to_owned(),
     };
     let files = std::fs::read_dir(project.configs()).into_iter().flatten();
     let tasks = files.flatten().any(|file| is_task(&file.path()));
-    tasks || (wanted == Wanted::Studies && project.database().is_file())
+    let asked = match wanted {
+        Wanted::Task(name) if !is_path(name) => {
+            project.configs().join(format!("{name}.toml")).is_file()
+        }
+        Wanted::Task(_) => false,
+        Wanted::Studies => project.database().is_file(),
+    };
+    tasks || asked
 }
 
 /// Whether a file looks like a task's. A mistake in it must not make its project another one: it is not parsed,
@@ -121,9 +128,19 @@ fn is_task(file: &Path) -> bool {
     if file.extension().is_none_or(|e| e != "toml") {
         return false;
     }
+    const BEGINS: [&str; 6] = [
+        "[task]",
+        "[space]",
+        "[space.",
+        "task.kind=",
+        "task.run=",
+        "task=",
+    ];
     let begins = |line: &str| {
-        let line = line.trim_start();
-        line.starts_with("[task]") || line.starts_with("task.kind") || line.starts_with("task =")
+        // As TOML allows, and as editors of Windows begin a file.
+        let other = |c: &char| !c.is_whitespace() && !"\u{feff}\"'".contains(*c);
+        let line: String = line.chars().filter(other).collect();
+        line == "[task" || BEGINS.iter().any(|begin| line.starts_with(begin))
     };
     match bounded::read(file, bounded::CONFIGURATION) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).lines().any(begins),
@@ -285,6 +302,21 @@ mod tests {
         assert!(!holds(at, task) && holds(at, Wanted::Studies));
         std::fs::write(at.join("configs/m.toml"), "# mine\n [task]\nkind = \n").unwrap();
         assert!(holds(at, task), "with a mistake in it");
+        for text in [
+            "\u{feff}[task]\nkind = 1\n",
+            "[ task ]\n",
+            "task = { kind = \"command\" }\n",
+            "\"task\".kind = 1\n",
+            "[task\nkind = 1\n",
+            "[tsak]\n[space]\n",
+        ] {
+            std::fs::write(at.join("configs/m.toml"), text).unwrap();
+            assert!(holds(at, task), "{text}");
+        }
+        std::fs::write(at.join("configs/m.toml"), "[tasks]\nbuild = 1\n").unwrap();
+        assert!(!holds(at, task), "another program's");
+        std::fs::write(at.join("configs/x.toml"), "").unwrap();
+        assert!(holds(at, task), "it has the name that is asked for");
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub enum Cause {
     UnsetVariable,
     /// A limit of time, of the processor or of the clock.
     TimeLimit,
+    /// The path of a socket that is longer than it may be.
+    SocketPath,
     /// The arguments of the command.
     Usage,
     /// A limit of the system on threads, processes or sizes of files.
@@ -131,6 +133,8 @@ pub enum Cause {
     ArithmeticThreads,
     /// A time-out or lock of the program.
     Deadlock,
+    /// A pipe that nobody reads.
+    UnreadOutput,
     /// A loop without an end.
     EndlessLoop,
     /// Python's recursion.
@@ -324,6 +328,10 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::ProcessorTime, 0.9), (S::OwnTimer, 0.3), (S::TimeText, 0.3), (S::Killed, 0.5)],
         &[(C::OneRow, 0.05)],
         "Raise the limit (timeout, ulimit -t, or the batch system's), or save checkpoints and go on from them; take a timer of the program's own back, signal.alarm(0), once what it is for is done.")),
+    (Cause::SocketPath, profile(1.5, "the path of a socket is too long: that of TMPDIR, or of a folder that is named",
+        &[(S::SocketPathText, 0.97), (S::Hang, 0.5), (S::LoaderWorkers, 0.7)],
+        &[(C::Workers0, 0.6), (C::CleanEnvironment, 0.5)],
+        "Set TMPDIR to a short path such as /tmp: a socket's path may have 107 bytes, and processes send each other tensors by sockets in TMPDIR.")),
     (Cause::Usage, profile(4.0, "the arguments: one is missing, unknown or of another kind",
         &[(S::UsageText, 0.95), (S::OwnExit, 0.85), (S::NoBatch, 0.95)], &[],
         "Compare the command with what its --help says.")),
@@ -460,6 +468,10 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::Hang, 0.6), (S::Loops, 0.01), (S::WaitText, 0.35)],
         &[(C::OneThread, 0.05)],
         "Read the stacks in the bundle (--bundle FILE): they say what each thread waits for.")),
+    (Cause::UnreadOutput, profile(2.0, "a program that it has started waits for somebody to read what it prints: the pipe is full",
+        &[(S::Hang, 0.97), (S::Unread, 0.95)],
+        &[(C::OneRow, 0.1), (C::Synthetic, 0.2)],
+        "Read that pipe in a thread (or with communicate()), or give the program none there: stderr=None, or subprocess.DEVNULL.")),
     (Cause::EndlessLoop, profile(3.0, "a loop that does not end",
         &[(S::Hang, 0.97), (S::Loops, 0.95)],
         &[(C::Synthetic, 0.3), (C::Seed, 0.15), (C::HalfBatch, 0.1), (C::OneRow, 0.1)],

@@ -15,6 +15,7 @@ use crate::leftovers;
 use crate::lifetimes::{Bounds, Lifetimes};
 use crate::machine::{Cards, Heat};
 use crate::matrix::{Matrix, Series, Step, Verdict};
+use crate::noted;
 use crate::notes::{self, Notes};
 use crate::options::options;
 use crate::rank::Evidence;
@@ -78,6 +79,8 @@ pub struct Examined {
     pub leftovers: Vec<String>,
     /// The kernel that compute-sanitizer has named.
     pub kernel: Option<String>,
+    /// A program that it has started and that waited for somebody to read what it prints, in words.
+    pub unread: Option<String>,
     /// How hot the hottest card was after the first failing run.
     pub heat: Option<Heat>,
     /// The end of the first failing run's output.
@@ -238,6 +241,7 @@ pub fn examine(
         variables: examiner.variables,
         leftovers: examiner.leftovers,
         kernel: examiner.kernel,
+        unread: examiner.failing.iter().find_map(|r| r.unread.clone()),
         heat: examiner.heats.into_iter().flatten().next(),
         output: examiner
             .failing
@@ -379,7 +383,10 @@ impl Examiner<'_> {
         }
         match seen.failure {
             Some(failure) => self.failed(failure, seen.report, seen.notes),
-            None if self.matrix.failures.is_empty() => self.matrix.notes = seen.notes,
+            None if self.matrix.failures.is_empty() => {
+                let before = std::mem::take(&mut self.matrix.notes);
+                self.matrix.notes = seen.notes.or_traced(before);
+            }
             None => {}
         }
         Ok(())
@@ -396,6 +403,10 @@ impl Examiner<'_> {
         self.failed_at.extend(notes.place());
         if !self.matrix.is_it(&failure) {
             self.matrix.failures.push(failure);
+        }
+        if self.failing.is_empty() {
+            // What was traced before was no failure.
+            self.matrix.traced = false;
         }
         let idle = self.idle_cards.as_ref();
         let heat = idle.and_then(|idle| Cards::look()?.heat_since(idle));
@@ -448,6 +459,10 @@ impl Examiner<'_> {
     fn run_traced(&mut self, how: Setting) -> Result<(), Halt> {
         self.matrix.traced |= how == Setting::Trace;
         let seen = self.once(&BTreeSet::from([how]), None, 0)?;
+        if self.matrix.failures.is_empty() {
+            self.looked_through(seen);
+            return Ok(());
+        }
         self.matrix.was_watched(seen.failure.is_some());
         if seen.failure.is_some() {
             let taken = seen.notes.batch.as_ref().map_or(0, |batch| batch.taken);
@@ -466,6 +481,22 @@ impl Examiner<'_> {
             self.see();
         }
         Ok(())
+    }
+
+    /// Takes in a traced run of a command that has not failed yet. It may fail by now; that a slower run is ended here says
+    /// nothing.
+    fn looked_through(&mut self, seen: Seen) {
+        match seen.failure {
+            Some(failure) if !failure.is_hang() => {
+                self.matrix.base.runs.add(true);
+                self.failed(failure, seen.report, seen.notes);
+            }
+            Some(_) | None => {
+                let before = std::mem::take(&mut self.matrix.notes);
+                self.matrix.notes = before.or_traced(seen.notes);
+                self.matrix.evidence.signs = noted::of_notes(&self.matrix.notes);
+            }
+        }
     }
 
     fn run_under(&mut self, settings: &BTreeSet<Setting>) -> Result<(), Halt> {

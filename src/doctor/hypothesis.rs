@@ -46,7 +46,12 @@ pub struct Hypothesis {
 /// The likely causes, the most likely first.
 pub fn hypotheses(examined: &Examined) -> Vec<Hypothesis> {
     if examined.matrix.failures.is_empty() {
-        return Vec::new();
+        let first = examined.matrix.evidence.ranking().first().copied();
+        let computes = !examined.matrix.evidence.signs.is_empty();
+        let not_finite = first.filter(|_| computes);
+        let not_finite = not_finite.map(|ranked| hypothesis(examined, ranked, true));
+        let silent = mistakes(&examined.matrix.notes.silent);
+        return not_finite.into_iter().chain(silent).collect();
     }
     let ranking = calibrated(&examined.matrix.evidence.ranking());
     let likely = ranking
@@ -57,6 +62,26 @@ pub fn hypotheses(examined: &Examined) -> Vec<Hypothesis> {
         .take(MOST)
         .map(|(at, ranked)| hypothesis(examined, *ranked, at == 0))
         .collect()
+}
+
+/// What may be wrong with a program that does not fail: of mistakes that raise no error, those first that are hardly ever
+/// meant so. How often they are what somebody looks for was not measured; the weights are judged.
+fn mistakes(silent: &[SilentError]) -> Vec<Hypothesis> {
+    const NOTHING: f64 = 1.0;
+    let weight = |silent: &SilentError| if silent.kind.is_doubtful() { 0.7 } else { 4.0 };
+    let all: f64 = NOTHING + silent.iter().map(weight).sum::<f64>();
+    let mut sorted: Vec<&SilentError> = silent.iter().collect();
+    sorted.sort_by_key(|silent| silent.kind.is_doubtful());
+    let told = sorted.into_iter().map(|silent| Hypothesis {
+        cause: Cause::SilentError,
+        probability: (weight(silent) / all * 1000.0).round() / 1000.0,
+        what: format!("{}: {silent}", Cause::SilentError.profile().what),
+        evidence_for: vec!["seen in a run whose operations were traced".to_owned()],
+        evidence_against: Vec::new(),
+        remedy: silent.kind.remedy().to_owned(),
+        workaround: None,
+    });
+    told.take(MOST).collect()
 }
 
 fn hypothesis(examined: &Examined, ranked: Ranked, first: bool) -> Hypothesis {
@@ -112,7 +137,7 @@ fn hypothesis(examined: &Examined, ranked: Ranked, first: bool) -> Hypothesis {
 
 /// The mistake without an error that was noted, for the cause that it is.
 fn silent_error(notes: &Notes, cause: Cause) -> Option<&SilentError> {
-    let silent = notes.silent.as_ref();
+    let silent = notes.silent_error();
     silent.filter(|_| cause == Cause::SilentError)
 }
 
@@ -158,7 +183,7 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
             let gradient = notes.gradient_not_finite.as_ref();
             gradient.map(|g| g.line.as_ref().unwrap_or(&g.function).clone())
         }
-        Sign::SilentError => notes.silent.as_ref().map(ToString::to_string),
+        Sign::SilentError => notes.silent_error().map(ToString::to_string),
         Sign::DanglingLink => {
             let link = examined.matrix.host.dangling_link.as_ref();
             link.map(|link| link.display().to_string())
@@ -172,6 +197,7 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
             Some(format!("{} of {} rows", batch.size()?, loader.batch_size?))
         }),
         Sign::OwnTimer => notes.timer.clone(),
+        Sign::Unread => examined.unread.clone(),
         Sign::BrokenFileText => notes
             .opened
             .as_ref()

@@ -132,6 +132,9 @@ impl Lifetimes {
         let idle = Lifetimes::idle(bounds);
         let loops = (bounds.budget / LOOP_SHARE).max(LEAST_LOOP);
         let loops = bounds.deadline.unwrap_or(loops).mul_f64(slower);
+        // What has not failed is traced for as long as it had run: mistakes show early.
+        let looked = settings.contains(&Setting::Trace) && self.slowest.is_none();
+        let looked = self.whole.filter(|_| looked).map(|whole| whole * OUTLIVES);
         let survived = self.slowest.map(|slowest| {
             let time = (slowest * OUTLIVES).max(slowest + AT_LEAST).mul_f64(slower);
             // A standstill has to be seen before it counts as going on.
@@ -148,9 +151,11 @@ impl Lifetimes {
             loops: (survived.is_none() || bounds.hangs).then_some(loops),
             deadline: match survived {
                 Some(_) => None,
-                None => Some(bounds.deadline.unwrap_or(LONGEST)),
+                None => Some(bounds.deadline.unwrap_or(LONGEST).mul_f64(slower)),
             },
-            survived: survived.map(|time| time.max(least.unwrap_or_default())),
+            survived: survived
+                .map(|time| time.max(least.unwrap_or_default()))
+                .or(looked),
             work: self.work.unwrap_or(0),
             taken: self.taken.unwrap_or(0),
             printed: self.printed.unwrap_or(0),

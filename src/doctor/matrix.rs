@@ -2,19 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-use strum::Display;
-
 use crate::causes::Cause;
 use crate::change::{Change, Host, Setting};
 use crate::notes::{Batch, Notes, WrongResult};
 use crate::rank::{Evidence, Ranked};
+pub use crate::series::{Series, Verdict};
 use crate::signature::Signature;
 use crate::signs::Sign;
 use crate::statistics::Rate;
 
 /// Most runs of the command as it is before a failure that was not seen counts as too rare.
 pub const MOST_BASE_RUNS: u32 = 60;
+
+/// Clean runs of the command as it is after which it is looked for mistakes that raise no error.
+const LOOKED_THROUGH: u32 = 3;
+
+/// Clean runs after which such a mistake is told: it fails in less than a quarter of the runs, if at all.
+const CLEAN_BUT_MISTAKEN: u32 = 10;
 
 /// Most clean runs under one change.
 const MOST_CLEAN_RUNS: u32 = 40;
@@ -53,41 +57,6 @@ const MAY_BE_DRAWN: [Cause; 4] = [
     Cause::ShapeMismatch,
     Cause::EmptyData,
 ];
-
-/// How the runs under one setting came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It no longer fails, which so many runs show at 95 %.
-    #[strum(serialize = "cleared at 95 %")]
-    Cleared,
-    /// It still fails.
-    #[strum(serialize = "still fails")]
-    Fails,
-    /// It failed now and then, and now fails each time.
-    #[strum(serialize = "now fails each time")]
-    Always,
-    /// It fails otherwise.
-    #[strum(serialize = "another fault")]
-    Other,
-    /// It did not fail, which too few runs show.
-    #[strum(serialize = "too rare to say within the budget")]
-    TooRare,
-    /// There was nothing that it would have changed.
-    #[strum(serialize = "nothing to change")]
-    NotApplied,
-}
-
-/// The runs under one set of settings.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Series {
-    /// How often the failure came.
-    pub runs: Rate,
-    /// A failure that is another one.
-    pub other: Option<Signature>,
-    /// The start-up module said that it had changed something.
-    pub applied: bool,
-}
 
 /// Everything that has been run.
 #[derive(Debug, Clone, Default)]
@@ -325,7 +294,16 @@ impl Matrix {
     /// The next run; `None`: nothing is left that would tell anything.
     pub fn next(&self) -> Option<Step> {
         if !self.base_is_known() {
-            return (self.base.runs.all < MOST_BASE_RUNS).then_some(Step::Base);
+            if self.may_be_mistaken() {
+                return Some(Step::Trace);
+            }
+            let mistaken = self.base.runs.failed == 0 && self.notes.is_mistaken();
+            let most = if mistaken {
+                CLEAN_BUT_MISTAKEN
+            } else {
+                MOST_BASE_RUNS
+            };
+            return (self.base.runs.all < most).then_some(Step::Base);
         }
         if self.base.runs.failed == 0 || self.needed().is_none() {
             return None;
@@ -408,6 +386,12 @@ impl Matrix {
         let enough = 2 + ended.min(MOST_WEIGHED);
         (runs.failed == runs.all && runs.all >= enough)
             || (runs.clean() > 0 && runs.failed >= FAILURES)
+    }
+
+    /// A training that ends well may learn nothing all the same.
+    fn may_be_mistaken(&self) -> bool {
+        let clean = self.base.runs.failed == 0 && self.base.runs.all >= LOOKED_THROUGH;
+        clean && !self.traced && self.notes.torch.is_some() && self.notes.stepped
     }
 
     /// compute-sanitizer ends no failure, but names the kernel, in one run.

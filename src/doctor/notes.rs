@@ -13,8 +13,12 @@ use crate::leftovers::Leftover;
 use crate::silent::SilentError;
 
 /// The start-up module, which Python imports by the name of the first file, with the parts that this one imports.
-pub const MODULE: [(&str, &str); 7] = [
+pub const MODULE: [(&str, &str); 8] = [
     ("sitecustomize.py", include_str!("startup/sitecustomize.py")),
+    (
+        "_tune_doctor/mistakes.py",
+        include_str!("startup/_tune_doctor/mistakes.py"),
+    ),
     (
         "_tune_doctor/notes.py",
         include_str!("startup/_tune_doctor/notes.py"),
@@ -224,14 +228,16 @@ pub struct Notes {
     pub learning_rate: Option<(String, String)>,
     /// The first gradient that a step was made with and that was not finite, where operations were traced.
     pub gradient_not_finite: Option<WrongGradient>,
-    /// The first mistake that raises no error, where operations were traced.
-    pub silent: Option<SilentError>,
+    /// Mistakes that raise no error, the first of each kind, where operations were traced.
+    pub silent: Vec<SilentError>,
     /// The last operation, where they were traced.
     pub operation: Option<String>,
     /// The one that took longest, where they were traced.
     pub longest: Option<Longest>,
     /// Files that it reads and that earlier runs may have left.
     pub leftovers: BTreeSet<Leftover>,
+    /// The program's own function that a timer has called, with its first line.
+    pub rang: Option<String>,
     /// Where a timer was set that has not been taken back.
     pub timer: Option<String>,
     /// The file that was opened for reading last, before the exception that ended it.
@@ -352,6 +358,7 @@ impl Notes {
                 let effect = (text("module"), text("of"), text("from"), text("to"));
                 self.import_effects.insert(effect);
             }
+            "rang" => self.rang = Some(text("handler")),
             "opened" => self.opened = Some(text("file")),
             "raised_in_import" => self.raised_in_import = Some(text("module")),
             "thread" => {
@@ -367,8 +374,11 @@ impl Notes {
             "gradient_not_finite" if self.gradient_not_finite.is_none() => {
                 self.gradient_not_finite = serde_json::from_value(note.clone()).ok();
             }
-            "silent" if self.silent.is_none() => {
-                self.silent = serde_json::from_value(note.clone()).ok();
+            "silent" => {
+                let noted = SilentError::deserialize(note).ok();
+                let new = |noted: &SilentError| self.silent.iter().all(|s| s.kind != noted.kind);
+                let noted = noted.filter(new);
+                self.silent.extend(noted);
             }
             "leftover" => self.leftovers.extend(Leftover::deserialize(note)),
             "raised" => self.raised.extend(serde_json::from_value(note.clone())),
@@ -383,7 +393,10 @@ impl Notes {
         Notes {
             not_finite: self.not_finite.or(traced.not_finite),
             gradient_not_finite: self.gradient_not_finite.or(traced.gradient_not_finite),
-            silent: self.silent.or(traced.silent),
+            silent: match self.silent.is_empty() {
+                true => traced.silent,
+                false => self.silent,
+            },
             operation: self.operation.or(traced.operation),
             longest: self.longest.or(traced.longest),
             raised: match self.raised.is_empty() {
@@ -392,6 +405,17 @@ impl Notes {
             },
             ..self
         }
+    }
+
+    /// Whether something is wrong though no error was raised.
+    pub fn is_mistaken(&self) -> bool {
+        let finite = self.not_finite.is_none() && self.gradient_not_finite.is_none();
+        !self.silent.is_empty() || !finite
+    }
+
+    /// The first mistake that raises no error and may be why the program fails in the end.
+    pub fn silent_error(&self) -> Option<&SilentError> {
+        self.silent.iter().find(|silent| !silent.kind.is_doubtful())
     }
 
     /// Most processes of any loader.

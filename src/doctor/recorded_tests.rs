@@ -76,6 +76,7 @@ impl Recorded {
             time: Duration::from_secs(3),
             ticks: 200,
             printed: 0,
+            unread: None,
             memory: Vec::new(),
             training_from: None,
         };

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use crate::pipes;
 use crate::signature::{Hang, RunEnd};
 use fault::Death;
 use process::child::{self, ChildState, GroupLeader};
@@ -112,6 +113,8 @@ pub struct RunReport {
     pub ticks: u64,
     /// Bytes that it had printed before it said why it ended.
     pub printed: u64,
+    /// A program that it has started and that waited in vain for somebody to read what it prints, in words.
+    pub unread: Option<String>,
     /// Memory of it and all that it had started, in bytes, four times a second.
     pub memory: Vec<u64>,
     /// The first of these that was taken once the program had taken a batch.
@@ -147,9 +150,11 @@ pub fn run(
         printed: 0,
         ticks: 0,
         most_ticks: 0,
+        unread: None,
     };
     let stop = watch.until_end(limits, stopped);
     let (memory, training_from, ticks) = (watch.memory, watch.training_from, watch.most_ticks);
+    let unread = watch.unread;
     let (end, _) = leader.end(Some(mark));
     let time = started.elapsed();
     // What its last processes have printed is in the pipe by now.
@@ -174,6 +179,7 @@ pub fn run(
         time,
         ticks,
         printed,
+        unread,
         memory,
         training_from,
     })
@@ -288,6 +294,8 @@ struct Watch<'a> {
     ticks: u64,
     /// The most that it was: of children that have ended nothing is counted.
     most_ticks: u64,
+    /// As in [`RunReport`].
+    unread: Option<String>,
 }
 
 impl Watch<'_> {
@@ -367,7 +375,10 @@ impl Watch<'_> {
     }
 
     /// Has it print its stacks where it stands still, then end.
-    fn terminate(&self, stop: Stop) {
+    fn terminate(&mut self, stop: Stop) {
+        if matches!(stop, Stop::Hung(Hang::Still(_))) {
+            self.unread = pipes::unread(&host::family(self.leader.pid()));
+        }
         if matches!(stop, Stop::Hung(_)) && self.dir.join(crate::notes::STACKS).exists() {
             self.leader.signal(Signal::SIGUSR2);
             self.wait(GRACE / 2);

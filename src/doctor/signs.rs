@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use strum::{Display, VariantArray};
 
-use crate::inside::operation_name;
+use crate::noted;
 use crate::notes::Notes;
 use crate::run::RunReport;
 use crate::signature::{Hang, Signature};
@@ -127,6 +127,10 @@ pub enum Sign {
     ProcessorTime,
     /// It was ended by a timer that the program itself has set.
     OwnTimer,
+    /// A program that it has started waits for somebody to read what it prints.
+    Unread,
+    /// The path of a socket.
+    SocketPathText,
     /// The card was near where it slows down each time it failed, and cooler before.
     Hot,
     /// Under WSL, an operation took longer than half of what Windows allows.
@@ -272,6 +276,8 @@ const SIGNS: &[(Sign, f64, &str)] = &[
     (Sign::Various, 0.03, "it fails in different ways from run to run"),
     (Sign::ProcessorTime, 0.01, "its time is limited, and used up"),
     (Sign::OwnTimer, 0.003, "it is ended by a timer that the program has set itself, and has not taken back"),
+    (Sign::Unread, 0.003, "a program that it has started waits for somebody to read what it prints"),
+    (Sign::SocketPathText, 0.003, "it says that the path of a socket is too long"),
     (Sign::Hot, 0.01, "the card was hot each time it failed"),
     (Sign::LongKernel, 0.01, "an operation takes longer than half of Windows' 2 s"),
     (Sign::NotFiniteText, 0.03, "it names values that are not finite, or not in 0 to 1"),
@@ -367,7 +373,9 @@ pub fn signs(
             Sign::OwnRaise,
             texts::raises(&text, failure.line.as_deref()),
         );
-        for sign in texts::signs(&text) {
+        // Stacks of a standstill may have pushed it out of the last lines.
+        let said = texts::signs(&failure.message);
+        for sign in texts::signs(&text).into_iter().chain(said) {
             named |= sign == Sign::NotFiniteText;
             see(sign, true);
         }
@@ -379,15 +387,30 @@ pub fn signs(
             small && (bus || text.contains("No space left")),
         );
     }
-    see_notes(notes, named, &mut see);
+    noted::see(notes, named, &mut see);
+    see(Sign::Unread, runs.iter().any(|run| run.unread.is_some()));
     let timed = runs.iter().any(|run| signal_of(run) == Some(libc::SIGALRM));
-    see(Sign::OwnTimer, timed && notes.timer.is_some());
+    let rang = notes.rang.as_deref().is_some_and(|handler| {
+        let line = failure.line.as_deref().unwrap_or_default();
+        is_within(line, handler)
+    });
+    see(Sign::OwnTimer, (timed || rang) && notes.timer.is_some());
     let long = notes
         .longest
         .as_ref()
         .is_some_and(|l| l.seconds >= WINDOWS_ALLOWS / 2.0);
     see(Sign::LongKernel, host.wsl && long);
     found
+}
+
+/// Whether a line is one of a function; both as in `train.py:12 in fit`.
+fn is_within(line: &str, function: &str) -> bool {
+    let parts = |place: &str| {
+        let (at, function) = place.split_once(" in ")?;
+        Some((at.rsplit_once(':')?.0.to_owned(), function.to_owned()))
+    };
+    let of = parts(function);
+    of.is_some() && of == parts(line)
 }
 
 /// The signal that ended it, or the program that it ran for it.
@@ -462,57 +485,6 @@ fn is_deep(text: &str) -> bool {
         before = Some(line);
     }
     false
-}
-
-fn see_notes(notes: &Notes, named: bool, see: &mut impl FnMut(Sign, bool)) {
-    see(Sign::LoaderWorkers, notes.loader_workers() > 0);
-    see(Sign::ForkWithThreads, notes.forked_with_threads.is_some());
-    see(Sign::HidesStdlib, !notes.hides_stdlib.is_empty());
-    see(Sign::SmallerBatch, notes.at_smaller_batch());
-    see(Sign::ReadsLeftovers, !notes.leftovers.is_empty());
-    see(Sign::NoBatch, notes.batch.is_none() && !notes.stepped);
-    see(Sign::Half, !notes.half.is_empty());
-    see(Sign::OtherThreads, !notes.threads.is_empty());
-    see(Sign::ImportEffect, !notes.import_effects.is_empty());
-    see(Sign::InImport, notes.raised_in_import.is_some());
-    see(Sign::NotFiniteRows, notes.spoiled(named).is_some());
-    if let Some(result) = &notes.not_finite {
-        // A step with such a gradient makes such weights.
-        let of_gradient = notes.gradient_not_finite.is_some();
-        let (inputs, weights) = (result.inputs_finite, result.weights_finite);
-        see(Sign::NotFiniteWeights, !weights && !of_gradient);
-        see(
-            Sign::NotFiniteModule,
-            (inputs || result.made.is_some()) && weights,
-        );
-    }
-    see(Sign::NotFiniteGradient, notes.gradient_not_finite.is_some());
-    see(Sign::SilentError, notes.silent.is_some());
-    const CUDNN: &[&str] = &[
-        "conv",
-        "cudnn",
-        "rnn",
-        "lstm",
-        "gru",
-        "batch_norm",
-        "ctc_loss",
-    ];
-    const TF32: &[&str] = &["conv", "mm", "linear", "matmul", "einsum", "lstm", "gru"];
-    if let Some(noted) = &notes.operation {
-        let name = operation_name(noted);
-        see(
-            Sign::Backward,
-            noted.contains(" backward ") || name.ends_with("_backward"),
-        );
-        see(
-            Sign::OperationOfCudnn,
-            CUDNN.iter().any(|part| name.contains(part)),
-        );
-        see(
-            Sign::OperationWithTf32,
-            TF32.iter().any(|part| name.contains(part)),
-        );
-    }
 }
 
 /// How long a kernel may take under Windows, in seconds (TdrDelay's default).

@@ -12,6 +12,9 @@ pub struct SilentError {
     pub kind: SilentKind,
     /// The program's own line: the operation, or the optimiser's step.
     pub line: Option<String>,
+    /// What it is about, in words: numbers, or a name.
+    #[serde(default)]
+    pub told: Option<String>,
 }
 
 /// What goes wrong without an error.
@@ -40,9 +43,55 @@ pub enum SilentKind {
         to_string = "steps of the optimizer change no weight: they are less than 16-bit floats can tell apart"
     )]
     UpdatesLost,
+    /// Rows that have lost their targets, or rows beyond them.
+    #[strum(
+        to_string = "zip leaves out what is longer in one than in the other, and pairs may not belong together"
+    )]
+    LengthsDiffer,
+    /// Points in time, for one.
+    #[strum(to_string = "32-bit floats round large numbers that differ little from each other")]
+    Rounded,
+    /// Each has a copy of the dataset as it was.
+    #[strum(
+        to_string = "what is set on the dataset does not reach the loader's persistent workers"
+    )]
+    WorkersStale,
+    /// By who has put it there, for the next one.
+    #[strum(to_string = "a tensor in a queue is written over before it is taken out")]
+    Overwritten,
+    /// Names of classes, for one.
+    #[strum(
+        to_string = "the items of a set are numbered, whose order is another one in each process and run"
+    )]
+    NumberedSet,
+    /// With what it does.
+    #[strum(to_string = "PYTHONOPTIMIZE or -O leaves out an assert that calls a function")]
+    AssertSkipped,
+    /// No `eval`.
+    #[strum(
+        to_string = "a network computes without gradients in training mode, with dropout or batch normalisation on"
+    )]
+    TrainingMode,
 }
 
 impl SilentKind {
+    /// Whether it is often meant so: worth a word where nothing else is wrong, and not the likely cause of a failure.
+    pub fn is_doubtful(self) -> bool {
+        match self {
+            SilentKind::Crossed
+            | SilentKind::ProbabilitiesAsLogits
+            | SilentKind::GradientsKept
+            | SilentKind::NoGradients
+            | SilentKind::RateOfZero
+            | SilentKind::UpdatesLost
+            | SilentKind::LengthsDiffer
+            | SilentKind::Rounded
+            | SilentKind::WorkersStale
+            | SilentKind::Overwritten => false,
+            SilentKind::NumberedSet | SilentKind::AssertSkipped | SilentKind::TrainingMode => true,
+        }
+    }
+
     /// What to do.
     pub fn remedy(self) -> &'static str {
         match self {
@@ -62,6 +111,23 @@ impl SilentKind {
             SilentKind::UpdatesLost => {
                 "Keep the weights in 32 bits and compute in 16 (torch.autocast), or raise the learning rate."
             }
+            SilentKind::LengthsDiffer => {
+                "Find out why they differ, such as rows that a reader merges or skips; zip(..., strict=True) raises an error."
+            }
+            SilentKind::Rounded => {
+                "Compute in float64 what is made of them, or subtract the smallest, and convert the result."
+            }
+            SilentKind::WorkersStale => {
+                "Make the loader without persistent_workers, or share the setting (torch.Tensor.share_memory_, multiprocessing.Value)."
+            }
+            SilentKind::Overwritten => "Put a copy into the queue (tensor.clone()).",
+            SilentKind::NumberedSet => "Number sorted(...) of the set.",
+            SilentKind::AssertSkipped => {
+                "Call the function outside of the assert, or run without PYTHONOPTIMIZE and -O."
+            }
+            SilentKind::TrainingMode => {
+                "Call model.eval() before scoring, and model.train() after."
+            }
         }
     }
 }
@@ -69,6 +135,9 @@ impl SilentKind {
 impl fmt::Display for SilentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
+        if let Some(told) = &self.told {
+            write!(f, " ({told})")?;
+        }
         match &self.line {
             Some(line) => write!(f, ", at {line}"),
             None => Ok(()),
@@ -90,6 +159,10 @@ mod tests {
         assert_eq!(
             told(r#"{"what": "silent", "kind": "rate_of_zero", "line": "a.py:3 in fit"}"#),
             "the learning rate is 0, at a.py:3 in fit"
+        );
+        assert_eq!(
+            told(r#"{"what": "silent", "kind": "overwritten", "line": "a.py:3", "told": "x"}"#),
+            "a tensor in a queue is written over before it is taken out (x), at a.py:3"
         );
         assert_eq!(
             told(r#"{"what": "silent", "kind": "gradients_kept", "line": null}"#),

@@ -37,6 +37,10 @@ const TEXTS: &[(Sign, &str)] = &[
         r"(?i)address already in use|EADDRINUSE|failed to listen on any|port \d+ .*in use",
     ),
     (
+        Sign::SocketPathText,
+        r"AF_UNIX path too long|(?i:socket path .*too long)",
+    ),
+    (
         Sign::EmptyText,
         r"(?i)num_samples should be a positive|num_samples=0|expects? a non-empty|expected a non-empty|found (?:0|no) (?:\w+ )?(?:files|images|samples|rows|examples|valid)|no (?:files|images|samples|rows|examples|data) (?:found|in|match)|dataset is empty|empty (?:dataset|sequence|list|batch)|max\(\) (?:arg|iterable argument) is|zero-size array",
     ),

@@ -32,6 +32,14 @@ pub fn look(workers: &BTreeSet<u32>, own: Option<&OwnCgroup>) -> Option<HostSamp
     Some(sample)
 }
 
+/// A process, its descendants and its process group.
+pub fn family(pid: u32) -> Vec<u32> {
+    let (workers, table) = (BTreeSet::from([pid]), table());
+    let of =
+        |(pid, process): &(&u32, &Process)| worker_of(**pid, process, &workers, &table).is_some();
+    table.iter().filter(of).map(|(pid, _)| *pid).collect()
+}
+
 /// The processor time that a process, its descendants and its process group have used so far, in the kernel's ticks (100 a
 /// second). Of those that have ended nothing is counted.
 pub fn activity(pid: u32) -> Activity {

@@ -19,7 +19,7 @@ pub use search::study::AttemptId;
 
 /// Version of this protocol; supervisor and worker are of one build, so a difference means that files
 /// were replaced under a running study.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// From the supervisor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,6 +117,8 @@ pub enum AttemptEvent {
     /// The attempt goes on from a checkpoint that an earlier attempt kept: what that one had
     /// reported until then, in order.
     Resumed(Vec<Epoch>),
+    /// The program that is run keeps something in its directory for checkpoints: another attempt may go on from it.
+    KeepsState,
     /// What the attempt used of memory; sent before `Ended` and `Failed`, and before
     /// [`FromWorker::Fatal`] where the process can still tell.
     Measured(Usage),

@@ -314,7 +314,8 @@ pub enum Ended {
     Completed,
     /// Ended with a result of its own, which is no epoch's.
     Returned {
-        /// By name, the objective's among them; finite.
+        /// By name, the objectives' among them, which are finite.
+        #[serde(with = "messages::any_float")]
         metrics: Metrics,
     },
     /// Ended because the answer to a report was [`Decision::Prune`].
@@ -388,6 +389,10 @@ pub trait Reporter {
     fn go_on_after(&mut self, _epochs: &[Epoch]) -> anyhow::Result<()> {
         Ok(())
     }
+
+    /// What is trained keeps its state by itself in [`Reporter::directory`], so that another attempt may go on from it; told
+    /// once, as soon as it is known.
+    fn keeps_state(&mut self) {}
 
     /// The trial has printed something, or may have: keeps its log within its size.
     fn printed(&mut self) {}

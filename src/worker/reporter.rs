@@ -134,6 +134,10 @@ impl Reporter for LiveReporter<'_> {
         Ok(Some(Checkpoint { epochs, state }))
     }
 
+    fn keeps_state(&mut self) {
+        let _ = self.link.report(self.attempt, AttemptEvent::KeepsState);
+    }
+
     fn directory(&self) -> Option<&Path> {
         Some(self.checkpoints.as_ref()?.directory())
     }

@@ -256,7 +256,9 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
     let base = matrix.base.runs;
     let answer = match found.cut_short {
         Some(CutShort::Signal) => Answer::Stopped,
-        Some(CutShort::Budget) if base.failed == 0 => Answer::Unclear,
+        Some(CutShort::Budget) if base.failed == 0 && !matrix.notes.is_mistaken() => {
+            Answer::Unclear
+        }
         Some(CutShort::Budget) | None if base.failed == 0 => Answer::DoesNotFail,
         Some(CutShort::Budget) if matrix.series.is_empty() => Answer::Unclear,
         Some(CutShort::Budget) | None => Answer::Found,
@@ -295,8 +297,8 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
         rows: found.rows.as_ref().map(|r| r.rows.clone()),
         dataset_rows: found.dataset_rows(),
         told_rows: found.told_rows(),
-        operation: matrix.notes.operation.clone(),
-        longest: matrix.notes.longest.clone(),
+        operation: matrix.notes.operation.clone().filter(|_| base.failed > 0),
+        longest: matrix.notes.longest.clone().filter(|_| base.failed > 0),
         kernel: found.kernel.clone(),
         hypotheses: hypotheses(found),
         runs: found.runs,
@@ -358,6 +360,9 @@ pub(super) fn text(answer: &RunAnswer) -> String {
     );
     table(&mut text, &answer.changes);
     place(&mut text, answer);
+    if answer.base.failed == 0 && !answer.hypotheses.is_empty() {
+        let _ = writeln!(text, "what may be wrong all the same:");
+    }
     for (at, hypothesis) in answer.hypotheses.iter().enumerate() {
         let percent = 100.0 * hypothesis.probability;
         let _ = writeln!(text, "{}. {percent:.0} %: {}", at + 1, hypothesis.what);

@@ -8,6 +8,7 @@ change is named by TUNE_DOCTOR_CHANGE.
 import os
 import sys
 
+from _tune_doctor.mistakes import Mistakes
 from _tune_doctor.notes import HERE, Notes
 from _tune_doctor.python import Python
 from _tune_doctor.silent import Silent
@@ -30,7 +31,7 @@ def _chain():
         sys.path[:] = [p for p in kept if os.path.abspath(p or ".") != HERE]
 
 
-class Doctor(Watching, Python, Training, Tracing, Silent, Notes):
+class Doctor(Watching, Python, Training, Tracing, Silent, Mistakes, Notes):
     """All of it: what one part notes, another may go on from."""
 
     def start(self):
@@ -52,6 +53,8 @@ class Doctor(Watching, Python, Training, Tracing, Silent, Notes):
         self.watch_timers()
         if self.wants("watch") or self.wants("trace"):
             self.watch_exceptions()
+        if self.wants("trace"):
+            self.look_for_mistakes()
         if self.wants("seed"):
             self.reseed_python()
         if self.wants("clock"):

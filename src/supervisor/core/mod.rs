@@ -233,6 +233,8 @@ pub struct Core {
     looked_at: usize,
     /// What the run ends with where somebody has asked it to stop, or its time is over, and the goal is not reached.
     asked_to_stop: Option<(Exit, String)>,
+    /// A program was seen to keep checkpoints.
+    programs_keep_state: bool,
     /// Whose weights are kept; `None`: nobody's.
     weights: Option<Weights>,
     pending: BTreeMap<u64, Pending>,
@@ -331,6 +333,7 @@ impl Core {
             search_ended: None,
             looked_at: 0,
             asked_to_stop: None,
+            programs_keep_state: false,
             weights,
             pending: BTreeMap::new(),
             outbox: Vec::new(),

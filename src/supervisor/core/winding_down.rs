@@ -133,10 +133,12 @@ impl Core {
         }
     }
 
-    /// Whether trials go on from their last epoch, wherever they run next.
+    /// Whether trials go on from their last epoch, wherever they run next. Programs may keep checkpoints or not: theirs have
+    /// to be seen.
     fn keeps_checkpoints(&self) -> bool {
         let keeps = config::kinds::kind(&self.spec.kind).is_some_and(|kind| kind.keeps_checkpoints);
-        self.spec.operation.supervisor.checkpoint && keeps
+        let seen = !self.spec.runs_programs() || self.programs_keep_state;
+        self.spec.operation.supervisor.checkpoint && keeps && seen
     }
 
     /// Whether a trial that starts now ends before the machine is taken away, or goes on elsewhere, as far as is known.
@@ -148,7 +150,8 @@ impl Core {
     }
 
     /// An epoch of a training is over while running ones are waited for: where it would not come to its end in time, it
-    /// leaves as soon as its checkpoint is there, which the next sign of life tells.
+    /// leaves as soon as its checkpoint is there, which the next sign of life tells. Where nobody knows how long it takes,
+    /// it is waited for if that was asked for.
     pub(super) fn consider_leaving(&mut self, job: Job) {
         let Mode::WindingDown { until, .. } = self.mode else {
             return;
@@ -160,7 +163,10 @@ impl Core {
         if let Some(active) = self.active.get_mut(&job) {
             let ran = now.saturating_sub(active.started);
             let left = longest.and_then(|longest| longest.checked_sub(ran));
-            active.leaves = left.is_none_or(|left| now + left > until);
+            active.leaves = match left {
+                Some(left) => now + left > until,
+                None => self.spec.operation.grace.is_none(),
+            };
         }
     }
 

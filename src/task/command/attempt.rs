@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::follow::Follow;
-use super::lines::{Meaning, MetricLines, PartialLine, diverged};
+use super::lines::{Meaning, MetricLines, PartialLine};
 use super::output::{Scanner, Tail};
 use super::program::{self, Output, Program};
 use super::reported::Reported;
@@ -69,6 +69,8 @@ pub struct Attempt<'a> {
     pub earlier: Vec<Epoch>,
     /// Where that is kept, where another attempt may go on.
     pub reported: Option<Reported>,
+    /// The program's directory for checkpoints, until it is known that it keeps some.
+    pub checkpoints: Option<PathBuf>,
     /// Between asking a program to end, SIGTERM and SIGKILL.
     pub grace: Duration,
     pub seen: ResultInputs,
@@ -273,9 +275,15 @@ impl Attempt<'_> {
     }
 
     fn step(&mut self, step: u32, metrics: Metrics) -> &'static str {
-        if let Some(what) = diverged(&self.seen.objective, &metrics) {
+        if let Some(what) = self.seen.diverged(&metrics) {
             self.end(Reason::Diverged(format!("step {step}: {what}")));
             return PRUNE;
+        }
+        let holds = |dir: &mut PathBuf| {
+            std::fs::read_dir(dir).is_ok_and(|mut files| files.next().is_some())
+        };
+        if self.checkpoints.take_if(holds).is_some() {
+            self.reporter.keeps_state();
         }
         let mut earlier = std::mem::take(&mut self.earlier);
         earlier.retain(|e| e.epoch < step);

@@ -262,10 +262,12 @@ impl Task for Opened {
                 metrics,
                 prune_file: files.prune.clone(),
                 earlier: reported.as_ref().map_or_else(Vec::new, Reported::earlier),
+                checkpoints: reported.is_some().then(|| files.checkpoints.clone()),
                 reported,
                 grace: self.spec.operation.supervisor.grace,
                 seen: ResultInputs {
                     objective: objective.clone(),
+                    further: self.spec.further.iter().map(|o| o.metric.clone()).collect(),
                     pattern: self.pattern.clone(),
                     last_counts: text_key(&self.spec, RESULT) == Some("last"),
                     ..ResultInputs::default()

@@ -82,6 +82,59 @@ pub fn captured(
     Ok(number)
 }
 
+/// The pattern with NaN or an infinity in the place of its value, in a group of the name `value`; `None` where the pattern
+/// names nothing before it, so that any line with such a word would match.
+pub fn not_finite(pattern: &str) -> Option<Regex> {
+    const WORDS: &str = r"(?<value>(?i:[-+]?\b(?:nan|inf|infinity)\b))";
+    let group = value_group(pattern)?;
+    let (before, after) = (&pattern[..group.start], &pattern[group.end..]);
+    let mut chars = before.chars();
+    let mut names = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            c => names |= c.is_alphanumeric(),
+        }
+    }
+    let other = names.then(|| Regex::new(&format!("{before}{WORDS}{after}")).ok());
+    other.flatten()
+}
+
+/// Where the group of a pattern stands that holds the value: the one called `value`, else the first.
+fn value_group(pattern: &str) -> Option<Range<usize>> {
+    let named = ["(?<value>", "(?P<value>"].iter();
+    let named = named.filter_map(|begin| pattern.find(begin)).min();
+    let mut open = Vec::new();
+    let (mut class, mut escaped) = (0_u32, false);
+    let mut first = None;
+    for (at, c) in pattern.char_indices() {
+        if std::mem::take(&mut escaped) {
+            continue;
+        }
+        match c {
+            '\\' => escaped = true,
+            '[' => class += 1,
+            ']' => class = class.saturating_sub(1),
+            '(' if class == 0 => {
+                let rest = &pattern[at + 1..];
+                let captures = ["?<", "?P<"].iter().any(|name| rest.starts_with(name));
+                if first.is_none() && (captures || !rest.starts_with('?')) {
+                    first = Some(at);
+                }
+                open.push(at);
+            }
+            ')' if class == 0 => {
+                let begun = open.pop()?;
+                if Some(begun) == named.or(first) {
+                    return Some(begun..at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// A text that is a number as a whole.
 pub fn number(text: &str) -> Option<f64> {
     let text = text.trim();
@@ -289,6 +342,38 @@ mod tests {
         }
         // A dot in a pattern is any character.
         assert!(read("([0-9])..", "1.2").is_err());
+    }
+
+    #[test]
+    fn a_value_that_is_no_finite_number_is_found_where_the_pattern_names_it() {
+        let found = |pattern: &str, line: &str| {
+            let found = not_finite(pattern)?.captures(line)?;
+            Some(found["value"].to_owned())
+        };
+        let is = |pattern: &str, line: &str, value: &str| {
+            assert_eq!(
+                found(pattern, line).as_deref(),
+                Some(value),
+                "{pattern} on {line}"
+            );
+        };
+        is("val=([0-9.]+)", "val=nan", "nan");
+        is(
+            r"\[(?:x|y)\] f1[:=](?P<value>[-0-9.()]+) end",
+            "[x] f1:-Infinity end",
+            "-Infinity",
+        );
+        is("(a|b) f1=(?<value>[0-9]+)", "b f1=NaN", "NaN");
+        is(r"f1 \(mean\) ([^)]+)\)", "f1 (mean) inf)", "inf");
+        for (pattern, line) in [
+            ("([0-9.]+)", "nan"),
+            (r"\s([0-9.]+)", " nan"),
+            ("val=([0-9.]+)", "val=info"),
+            ("val=([0-9.]+)", "value is nan"),
+            ("val=[0-9.]+", "val=nan"),
+        ] {
+            assert_eq!(found(pattern, line), None, "{pattern} on {line}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value as Json;
 
-use super::number::{captured, number};
+use super::number::{captured, not_finite, number};
 use crate::Metrics;
 use messages::number_from_json;
 use messages::python_json;
@@ -31,6 +31,8 @@ pub fn without_colour(text: &str) -> Cow<'_, str> {
 #[derive(Debug)]
 pub struct Scanner {
     pattern: Option<Regex>,
+    /// The same with NaN or an infinity in the place of the value: a pattern of digits would pass over it.
+    not_finite: Option<Regex>,
     /// The line that has not ended yet.
     line: Vec<u8>,
     /// The value of the last line that the pattern matches, or why it is none.
@@ -43,6 +45,7 @@ impl Scanner {
     /// line that matches.
     pub fn new(pattern: Option<Regex>) -> Scanner {
         Scanner {
+            not_finite: pattern.as_ref().and_then(|p| not_finite(p.as_str())),
             pattern,
             line: Vec::new(),
             captured: None,
@@ -76,6 +79,10 @@ impl Scanner {
             let group = found.name("value").or_else(|| found.get(1));
             let whole = found.get(0).map_or(0..0, |whole| whole.range());
             self.captured = group.map(|g| captured(pattern.as_str(), text, g.range(), whole));
+        } else if let Some(pattern) = &self.not_finite
+            && let Some(found) = pattern.captures_iter(text).last()
+        {
+            self.captured = found.name("value").and_then(|g| number(g.as_str())).map(Ok);
         }
         text.clone_into(&mut self.last_line);
     }
@@ -186,6 +193,17 @@ mod tests {
         assert!(value(pattern, &["val=0.75\nval=1,234.5\n"]).is_err());
         assert_eq!(value(pattern, &["val=0,75\nval=0.75\n"]), Ok(Some(0.75)));
         assert_eq!(value(None, &["0,75"]), Ok(None));
+    }
+
+    #[test]
+    fn a_value_that_is_none_is_not_passed_over_for_an_earlier_one() {
+        let pattern = Some(r"\bval_loss\s*=\s*(-?[0-9.]+)");
+        let found = value(pattern, &["val_loss=0.5\n", "val_loss = nan\n"]);
+        assert!(found.unwrap().unwrap().is_nan());
+        let found = value(pattern, &["val_loss=0.5\nepoch 2: val_loss=-inf, lr 0.1\n"]);
+        assert_eq!(found, Ok(Some(f64::NEG_INFINITY)));
+        let found = value(pattern, &["val_loss=nan\nval_loss=0.25\nloss=nan\n"]);
+        assert_eq!(found, Ok(Some(0.25)));
     }
 
     #[test]

@@ -12,6 +12,8 @@ use fault::{Death, ProgramEnd, describe_program};
 pub struct ResultInputs {
     /// The objective's name.
     pub objective: String,
+    /// Those of further objectives.
+    pub further: Vec<String>,
     /// The pattern that finds the value in standard output.
     pub pattern: Option<String>,
     /// Of several steps the last one's value counts, not the best one's.
@@ -20,6 +22,14 @@ pub struct ResultInputs {
     pub last: Option<Metrics>,
     /// The last line without a step.
     pub result: Option<Metrics>,
+}
+
+impl ResultInputs {
+    /// The first objective whose value is none, in the words of a fault.
+    pub fn diverged(&self, metrics: &Metrics) -> Option<String> {
+        let mut names = std::iter::once(&self.objective).chain(&self.further);
+        names.find_map(|name| diverged(name, metrics))
+    }
 }
 
 /// The result, if there is one.
@@ -68,7 +78,7 @@ pub fn conclude(
 }
 
 fn returned(seen: &ResultInputs, metrics: Metrics) -> Ended {
-    match diverged(&seen.objective, &metrics) {
+    match seen.diverged(&metrics) {
         Some(what) => Ended::Diverged {
             at: format!("the result: {what}"),
         },
@@ -183,6 +193,21 @@ mod tests {
     fn a_value_that_is_no_number_is_a_divergence() {
         let ended = of(ResultInputs::default(), "nan", 0).unwrap();
         assert!(matches!(ended, Ended::Diverged { at } if at == "the result: f1 is NaN"));
+    }
+
+    #[test]
+    fn so_is_one_of_a_further_objective_and_no_other() {
+        let ended = |further: &[&str]| {
+            let seen = ResultInputs {
+                further: further.iter().map(ToString::to_string).collect(),
+                ..ResultInputs::default()
+            };
+            of(seen, r#"{"f1": 0.5, "size": Infinity}"#, 0).unwrap()
+        };
+        assert!(
+            matches!(ended(&["size"]), Ended::Diverged { at } if at == "the result: size is infinite")
+        );
+        assert_eq!(value(ended(&[])), Some(0.5));
     }
 
     #[test]

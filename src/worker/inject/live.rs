@@ -119,6 +119,10 @@ impl Reporter for Hit<'_> {
         self.reporter.go_on_after(epochs)
     }
 
+    fn keeps_state(&mut self) {
+        self.reporter.keeps_state();
+    }
+
     fn printed(&mut self) {
         self.reporter.printed();
     }

@@ -46,7 +46,8 @@ class Notes:
         self.wrong_result = False
         self.overflowed = False
         self.cleared = False
-        self.silent_error = False
+        self.silent_kinds = set()
+        self.own_files = {}
         self.leftovers = 0
         self.opened = None
         self.builtins = set(vars(sys.modules["builtins"])) - {"_"}

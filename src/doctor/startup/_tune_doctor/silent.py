@@ -43,7 +43,7 @@ class Silent:
 
         self.before_steps(before)
 
-    def look_at_operation(self, torch, name, args):
+    def look_at_operation(self, torch, name, args, kwargs):
         """Looks at an operation of the forward pass, or of none."""
         try:
             if name in CLEARS:
@@ -52,13 +52,15 @@ class Silent:
                 self.silent("crossed")
             elif name in OF_LOGITS and args[0].grad_fn is not None and args[0].grad_fn.name() == OF_LOGITS[name]:
                 self.silent("probabilities_as_logits")
+            elif name == "aten._to_copy.default":
+                self.look_at_conversion(torch, args[0], kwargs)
         except Exception:
             pass  # Of tensors of other kinds, which may have no strides, nothing is known.
 
-    def silent(self, kind):
-        if not self.silent_error:
-            self.silent_error = True
-            self.note("silent", kind=kind, line=self.own_line())
+    def silent(self, kind, what=None, line=None):
+        if kind not in self.silent_kinds:
+            self.silent_kinds.add(kind)
+            self.note("silent", kind=kind, told=what, line=line or self.own_line())
 
     def own_line(self):
         """The program's own line that is being executed."""

@@ -41,7 +41,7 @@ class Tracing:
                 elif shapes and not doctor.wrong_result and not finite(result) and finite(args) and not meant(name, args):
                     state["made"] = doctor.made(torch, name, args, result)
                 else:
-                    doctor.look_at_operation(torch, name, args)
+                    doctor.look_at_operation(torch, name, args, kwargs or {})
                 return result
 
         def meant(name, args):
@@ -82,6 +82,7 @@ class Tracing:
         torch.nn.modules.module.register_module_forward_hook(hook)
         self.before_steps(look_at_gradients)
         self.look_at_steps()
+        self.look_for_mistakes_of(torch)
         # Each node of the graph keeps the traceback of its forward operation.
         torch.autograd.set_detect_anomaly(True, check_nan=False)
         self.mode = Mode()

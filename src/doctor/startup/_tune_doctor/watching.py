@@ -154,6 +154,22 @@ class Watching:
         def real(which, seconds, interval=0.0):
             return seconds if which == signal.ITIMER_REAL else None
 
+        set_handler = signal.signal
+
+        @functools.wraps(set_handler)
+        def watched_handler(number, handler):
+            code = getattr(handler, "__code__", None)
+            if number != getattr(signal, "SIGALRM", None) or code is None:
+                return set_handler(number, handler)
+
+            @functools.wraps(handler)
+            def rings(*arguments):
+                self.note("rang", handler="%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name))
+                return handler(*arguments)
+
+            return set_handler(number, rings)
+
+        signal.signal = watched_handler
         if hasattr(signal, "setitimer"):
             signal.alarm = watched(signal.alarm, lambda seconds: seconds)
             signal.setitimer = watched(signal.setitimer, real)

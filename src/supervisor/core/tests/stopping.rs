@@ -105,6 +105,44 @@ fn a_trial_that_takes_longer_than_the_budget_comes_to_its_end() {
 }
 
 #[test]
+fn a_program_is_put_back_after_a_step_only_where_it_was_seen_to_keep_its_state() {
+    let (mut core, worker, attempt) = training();
+    core.spec.kind = "command".into();
+    core.spec.operation.supervisor.checkpoint = true;
+    core.handle(STOP, Duration::from_secs(1));
+    let told = |event| FromWorker::Attempt(attempt, event);
+    let terminate = Action::Worker(worker, WorkerAction::Terminate);
+    let mut step = |number: u32, before: Option<AttemptEvent>| {
+        let at = Duration::from_secs(10 * u64::from(number));
+        if let Some(before) = before {
+            core.handle(received(worker, told(before)), at);
+        }
+        core.handle(received(worker, epoch(attempt, number, 0.5)), at);
+        let lives = received(worker, told(AttemptEvent::Stepped(1)));
+        core.handle(lives, at).contains(&terminate)
+    };
+    assert!(!step(1, None), "all that it has done would be lost");
+    assert!(step(2, Some(AttemptEvent::KeepsState)));
+}
+
+#[test]
+fn a_training_is_waited_for_where_that_was_asked_for_and_nobody_knows_how_long_it_takes() {
+    let (mut core, worker, attempt) = training();
+    core.spec.kind = "text-classification".into();
+    core.spec.operation.supervisor.checkpoint = true;
+    core.spec.operation.grace = Some(Duration::from_secs(60));
+    core.handle(STOP, Duration::from_secs(1));
+    core.handle(
+        received(worker, epoch(attempt, 1, 0.5)),
+        Duration::from_secs(10),
+    );
+    let lives = FromWorker::Attempt(attempt, AttemptEvent::Stepped(1));
+    let lives = core.handle(received(worker, lives), Duration::from_secs(11));
+    let terminate = Action::Worker(worker, WorkerAction::Terminate);
+    assert!(!lives.contains(&terminate), "{lives:?}");
+}
+
+#[test]
 fn what_has_not_ended_in_time_is_put_back() {
     let (mut core, worker, _) = training();
     core.handle(STOP, Duration::from_secs(1));

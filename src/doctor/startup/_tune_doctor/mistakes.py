@@ -1,0 +1,228 @@
+"""Notes mistakes around a training that raise no error: what is lost, rounded or stale before a network sees it."""
+
+import builtins
+import sys
+
+# Calls without effects, as far as their names tell: an assert may well be left out with them.
+HARMLESS = {
+    "abs", "all", "allclose", "any", "callable", "count", "dim", "endswith", "equal", "exists", "float", "get", "getattr", "hasattr", "int",
+    "is_available", "is_dir", "is_file", "is_floating_point", "is_tensor", "isdir", "isfile", "isfinite", "isinstance", "isnan",
+    "issubclass", "item", "keys", "len", "lower", "max", "mean", "min", "ndim", "numel", "range", "round", "set", "size", "sorted",
+    "startswith", "std", "str", "sum", "tuple", "type", "upper", "values",
+}
+# 32-bit floats have every integer up to here.
+EXACT = 1 << 24
+# Fewer values than this say nothing.
+FEWEST = 64
+# More values than this are not looked through.
+MOST = 1_000_000
+
+
+class Mistakes:
+    def look_for_mistakes(self):
+        """Before the program begins."""
+        import atexit
+
+        self.watch_zip()
+        self.watch_enumerate()
+        self.after_import("queue", self.watch_queues)
+        if sys.flags.optimize:
+            atexit.register(self.look_at_asserts)
+
+    def look_for_mistakes_of(self, torch):
+        """Once torch is there."""
+        self.watch_tensors(torch)
+        self.watch_persistent_workers()
+        torch.nn.modules.module.register_module_forward_hook(lambda module, args, output: self.look_at_mode(torch, module))
+
+    def called_by_own(self):
+        """Whether it is the program's own code that called what stands in for a function of Python's."""
+        name = sys._getframe(2).f_code.co_filename
+        if name not in self.own_files:
+            self.own_files[name] = not name.startswith("<") and self.is_own(name)
+        return self.own_files[name]
+
+    def watch_zip(self):
+        doctor, original = self, builtins.zip
+
+        class Zip(original):
+            def __new__(cls, *iterables, **options):
+                if len(iterables) > 1 and not options and doctor.called_by_own():
+                    lengths = doctor.lengths(iterables)
+                    if lengths:
+                        doctor.silent("lengths_differ", " and ".join(map(str, lengths)))
+                return original.__new__(cls, *iterables, **options)
+
+        Zip.__name__ = Zip.__qualname__ = "zip"
+        builtins.zip = Zip
+
+    def lengths(self, iterables):
+        """How long they are, where the longest has more than the others and is no window on the same values."""
+        if not all(hasattr(i, "__len__") for i in iterables):
+            return None
+        try:
+            lengths = [len(i) for i in iterables]
+            more = max(lengths) - min(lengths)
+            if not more or min(lengths) < FEWEST:
+                return None
+            whole, part = iterables[lengths.index(max(lengths))], iterables[lengths.index(min(lengths))]
+            rows = isinstance(whole, (list, tuple)) and isinstance(part, (list, tuple))
+            # As in zip(words, words[1:]); an array's window has no values of its own to tell it by.
+            window = any(whole[at] is part[0] for at in range(more + 1)) if rows else more <= 8
+            return None if window else lengths
+        except Exception:
+            return None
+
+    def watch_enumerate(self):
+        import os
+
+        doctor, original = self, builtins.enumerate
+        if os.environ.get("PYTHONHASHSEED", "random") != "random":
+            return
+
+        class Enumerate(original):
+            def __new__(cls, iterable, start=0):
+                if isinstance(iterable, (set, frozenset)) and len(iterable) > 1 and doctor.called_by_own():
+                    if any(isinstance(item, (str, bytes)) for item in iterable):
+                        doctor.silent("numbered_set")
+                return original.__new__(cls, iterable, start)
+
+        Enumerate.__name__ = Enumerate.__qualname__ = "enumerate"
+        builtins.enumerate = Enumerate
+
+    def watch_queues(self, queue):
+        """Has each tensor that is put into a queue looked at again where it is taken out."""
+        doctor = self
+        put, get = queue.Queue.put, queue.Queue.get
+        waiting = {}
+
+        def watched_put(self, item, *args, **kwargs):
+            torch, tensors = sys.modules.get("torch"), []
+            if hasattr(torch, "Tensor"):
+                doctor.collect(torch, item, tensors)
+            if tensors:
+                waiting[id(item)] = [(t, version(t)) for t in tensors], doctor.own_line()
+            return put(self, item, *args, **kwargs)
+
+        def watched_get(self, *args, **kwargs):
+            item = get(self, *args, **kwargs)
+            tensors, line = waiting.pop(id(item), ((), None))
+            if any(version(tensor) != before for tensor, before in tensors):
+                doctor.silent("overwritten", line=line)
+            return item
+
+        queue.Queue.put, queue.Queue.get = watched_put, watched_get
+
+    def watch_tensors(self, torch):
+        """Looks at what 32-bit floats are made of."""
+        doctor = self
+
+        def watch(name):
+            original = getattr(torch, name)
+
+            def watched(data, *args, **kwargs):
+                made = original(data, *args, **kwargs)
+                if made.dtype is torch.float32 and not isinstance(data, torch.Tensor):
+                    doctor.look_at_rounding(data)
+                return made
+
+            setattr(torch, name, watched)
+
+        watch("tensor")
+        watch("as_tensor")
+
+    def look_at_conversion(self, torch, given, kwargs):
+        """A tensor is converted to another type."""
+        wide = isinstance(given, torch.Tensor) and given.dtype in (torch.float64, torch.int64)
+        if wide and kwargs.get("dtype") is torch.float32 and FEWEST <= given.numel() <= MOST:
+            from torch.utils._python_dispatch import _disable_current_modes
+
+            with _disable_current_modes():  # By doctor: it is no operation of the program's.
+                values = given.detach().cpu().numpy()
+            self.look_at_rounding(values)
+
+    def look_at_rounding(self, data):
+        """Whether numbers that differ little beside their size are so large that 32-bit floats have gaps between integers:
+        points in time in seconds, numbers of rows that begin high."""
+        numpy = sys.modules.get("numpy")
+        try:
+            values = numpy.asarray(data, dtype="float64")
+            if not FEWEST <= values.size <= MOST or numpy.abs(values).max() <= EXACT:
+                return
+            wide = values.ndim > 1 and values.shape[-1] <= 1024
+            columns = values.reshape(-1, values.shape[-1] if wide else 1)
+            middle = numpy.median(numpy.abs(columns), axis=0)
+            changed = (columns != columns.astype("float32")).mean(axis=0) > 0.5
+            near = (middle > EXACT) & (middle >= 4 * columns.std(axis=0)) & changed
+            if len(columns) >= FEWEST and near.any():
+                large = middle[near].max()
+                self.silent("rounded", "%.4g to multiples of %.4g" % (large, numpy.spacing(numpy.float32(large))))
+        except Exception:
+            pass  # No numbers, or no numpy.
+
+    def watch_persistent_workers(self):
+        """Compares a dataset's settings with those that its workers were started with."""
+        doctor = self
+        of_workers = sys.modules["torch.utils.data.dataloader"]._MultiProcessingDataLoaderIter
+        reset = of_workers._reset
+
+        def watched(self, loader, first_iter=False):
+            now = settings(loader.dataset)
+            before = self.__dict__.setdefault("_tune_doctor_settings", now)
+            changed = sorted(name for name, value in now.items() if before.get(name, value) != value)
+            if changed:
+                doctor.silent("workers_stale", ", ".join(changed[:4]))
+            return reset(self, loader, first_iter)
+
+        of_workers._reset = watched
+
+    def look_at_mode(self, torch, module):
+        if module.training and not torch.is_grad_enabled():
+            nn = torch.nn.modules
+            dropout = isinstance(module, nn.dropout._DropoutNd) and module.p > 0
+            if dropout or isinstance(module, nn.batchnorm._BatchNorm):
+                self.silent("training_mode", type(module).__name__)
+
+    def look_at_asserts(self):
+        """The first assert of the program's own files that would have called something."""
+        import ast
+
+        for module in list(sys.modules.values()):
+            name = getattr(module, "__file__", None) or ""
+            try:
+                if not name.endswith(".py") or not self.is_own(name):
+                    continue
+                with open(name, encoding="utf-8") as file:
+                    tree = ast.parse(file.read())
+            except Exception:
+                continue
+            for node in ast.walk(tree):
+                called = acts(ast, node.test) if isinstance(node, ast.Assert) else None
+                if called:
+                    self.silent("assert_skipped", called, line="%s:%d" % (name, node.lineno))
+                    break
+
+
+def version(tensor):
+    """How often it was written to; a tensor of inference has no such count."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def settings(dataset):
+    """What is set on a dataset, and on the one of which it is a part, that is plain enough to compare."""
+    found = {}
+    for _ in range(4):
+        own = getattr(dataset, "__dict__", {})
+        found.update((k, v) for k, v in own.items() if isinstance(v, (bool, int, float, str, type(None))))
+        dataset = own.get("dataset")
+    return found
+
+
+def acts(ast, test):
+    """The name of a function that an assert calls and that may do more than look."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+            if name and name not in HARMLESS:
+                return name
+    return None
