@@ -304,7 +304,7 @@ impl Answer for Simplified {
             );
             // All of it: of a part of a point, the search chooses the rest.
             let point = self.params.iter();
-            let point = point.map(|(n, v)| report::shell_word(&format!("{n}={}", param(v))));
+            let point = point.map(|(n, v)| report::shell_word(&format!("{n}={v}")));
             text += &format!(
                 "try it: {} {}\n",
                 self.about.command("enqueue"),

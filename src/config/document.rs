@@ -114,6 +114,7 @@ impl Document {
             let name = key.strip_prefix(PARAMS);
             let name = name.or(Some(key.as_str()).filter(|key| set && key.starts_with("train.")));
             let Some(name) = name.filter(|name| !known.contains(name)) else {
+                self.check_counted(key, node, problems);
                 continue;
             };
             let near = hint(name, known.iter().copied());
@@ -130,8 +131,20 @@ impl Document {
         }
     }
 
+    /// What `--epochs` and the like give a program that has no such parameter is a number all the same.
+    fn check_counted(&self, key: &str, node: &Node, problems: &mut Vec<Problem>) {
+        let given = key.starts_with("train.") && !node.source.is_file();
+        let counts = |value: &search::space::Value| value.as_i64().is_some_and(|n| n >= 0);
+        if given
+            && !self.written.iter().any(|written| written == key)
+            && !node.scalar().is_some_and(counts)
+        {
+            problems.push(node.problem(key, node.found(), "a whole number from 0"));
+        }
+    }
+
     /// `HPO_EPOCHS` and `--epochs` set `train.epochs`. Where the file calls the parameter `epochs`,
-    /// that is what they mean.
+    /// that is what they mean; and `--set x=1` means the `x` of `[params]`.
     fn redirect(&mut self) {
         let declared = |document: &Document, name: &str| {
             let searched = document.space.iter().any(|(n, _)| n == name);
@@ -142,6 +155,16 @@ impl Document {
             .filter(|(key, _)| !declared(self, key))
             .cloned()
             .collect();
+        let of_params = (self.keys.iter())
+            .filter(|(key, node)| {
+                !node.source.is_file() && self.key(&format!("{PARAMS}{key}")).is_some()
+            })
+            .cloned()
+            .collect::<Vec<_>>();
+        for (key, node) in of_params {
+            remove(&mut self.keys, &key);
+            replace(&mut self.keys, &format!("{PARAMS}{key}"), node);
+        }
         for (key, node) in outside {
             let name = key.trim_start_matches("train.");
             if declared(self, name) {

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 /// A number with a name before it.
 #[expect(clippy::expect_used, reason = "a constant, which tests compile")]
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"([A-Za-z][\w@./-]*)(["']?\s*[:=]\s*|\s+)(-?[0-9]+(?:\.[0-9]+)?)"#)
+    Regex::new(r#"([A-Za-z][\w./-]*(?:@[\w@./-]*(?::[0-9.]+)?)?)(["']?\s*[:=]\s*|\s+)(-?[0-9]+(?:\.[0-9]+)?)"#)
         .expect("a pattern")
 });
 
@@ -360,6 +360,13 @@ mod tests {
         assert_eq!(captured("RMSE on test set: 3.2"), 3.2);
         // The name does not tell which way is better.
         assert_eq!(guess("dev quux: 0.5").direction, None);
+    }
+
+    #[test]
+    fn a_range_of_thresholds_is_a_part_of_the_name() {
+        assert_eq!(captured("mAP@0.5:0.95 = 0.371\n"), 0.371);
+        assert_eq!(captured("mAP@0.5:0.371\n"), 0.371);
+        assert_eq!(captured("epoch 3 mAP@0.5: 0.371\n"), 0.371);
     }
 
     #[test]

@@ -534,6 +534,11 @@ fn a_parameter_that_the_file_lacks_is_not_made_by_a_flag() {
             told(known)
         );
     }
+    assert_eq!(
+        told("epochs=4"),
+        told("params.epochs=4"),
+        "it is known by its own name, too"
+    );
     let slip = told("params.epoch=4");
     assert!(slip.contains(
         "--set params.epoch=4: params.epoch: found a parameter that the file does not have"

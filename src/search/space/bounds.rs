@@ -126,6 +126,9 @@ fn invalid(found: String, expected: &'static str) -> Result<(), InvalidDomain> {
     Err(InvalidDomain { found, expected })
 }
 
+/// A 64-bit float has every integer up to here.
+const MOST_STEPS: f64 = (1_u64 << 53) as f64;
+
 fn check_float(low: f64, high: f64, log: bool, step: Option<f64>) -> Result<(), InvalidDomain> {
     for (name, bound) in [("low", low), ("high", high)] {
         if !bound.is_finite() {
@@ -153,6 +156,10 @@ fn check_float(low: f64, high: f64, log: bool, step: Option<f64>) -> Result<(), 
         }
         Some(step) if !(step > 0.0 && step.is_finite()) => {
             invalid(format!("step = {step:?}"), "a finite number above 0")
+        }
+        Some(step) if (high - low) / step > MOST_STEPS => {
+            let found = format!("step = {step:?} between {low:?} and {high:?}");
+            invalid(found, "at most 2^53 steps, which a 64-bit float can count")
         }
         Some(_) | None => Ok(()),
     }
@@ -245,6 +252,10 @@ mod tests {
             (float(0.1, 1.0, true, Some(0.1)), "step = 0.1 on a log"),
             (float(0.0, 1.0, false, Some(0.0)), "step = 0.0, expected"),
             (float(0.0, 1.0, false, Some(-0.1)), "step = -0.1, expected"),
+            (
+                float(0.0, 1.0, false, Some(1e-300)),
+                "step = 1e-300 between 0.0 and 1.0, expected at most 2^53",
+            ),
             (float(0.0, 1.0, false, Some(nan)), "step = NaN, expected"),
             (int(2, 1, false, 1), "low = 2 above high = 1"),
             (int(i64::MIN, i64::MAX, false, 1), "difference"),
