@@ -196,7 +196,11 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
             let loader = notes.loader(batch.loader)?;
             Some(format!("{} of {} rows", batch.size()?, loader.batch_size?))
         }),
-        Sign::OwnTimer => notes.timer.clone(),
+        Sign::OwnTimer => {
+            let rang = notes.rang.as_ref();
+            rang.and_then(|rang| rang.timer.clone())
+                .or_else(|| notes.timer.clone())
+        }
         Sign::Unread => examined.unread.clone(),
         Sign::BrokenFileText => notes
             .opened

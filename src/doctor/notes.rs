@@ -236,8 +236,8 @@ pub struct Notes {
     pub longest: Option<Longest>,
     /// Files that it reads and that earlier runs may have left.
     pub leftovers: BTreeSet<Leftover>,
-    /// The program's own function that a timer has called, with its first line.
-    pub rang: Option<String>,
+    /// A timer that has called a function of the program's.
+    pub rang: Option<Rang>,
     /// Where a timer was set that has not been taken back.
     pub timer: Option<String>,
     /// The file that was opened for reading last, before the exception that ended it.
@@ -327,6 +327,15 @@ fn operation(dir: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
+/// A timer that has called a function of the program's.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Rang {
+    /// The function, with its first line.
+    pub handler: String,
+    /// Where the timer was set.
+    pub timer: Option<String>,
+}
+
 impl Notes {
     fn take(&mut self, note: &Json) {
         let text = |key: &str| note[key].as_str().unwrap_or_default().to_owned();
@@ -358,7 +367,7 @@ impl Notes {
                 let effect = (text("module"), text("of"), text("from"), text("to"));
                 self.import_effects.insert(effect);
             }
-            "rang" => self.rang = Some(text("handler")),
+            "rang" => self.rang = Rang::deserialize(note).ok(),
             "opened" => self.opened = Some(text("file")),
             "raised_in_import" => self.raised_in_import = Some(text("module")),
             "thread" => {

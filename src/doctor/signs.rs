@@ -390,11 +390,11 @@ pub fn signs(
     noted::see(notes, named, &mut see);
     see(Sign::Unread, runs.iter().any(|run| run.unread.is_some()));
     let timed = runs.iter().any(|run| signal_of(run) == Some(libc::SIGALRM));
-    let rang = notes.rang.as_deref().is_some_and(|handler| {
+    let rang = notes.rang.as_ref().is_some_and(|rang| {
         let line = failure.line.as_deref().unwrap_or_default();
-        is_within(line, handler)
+        is_within(line, &rang.handler)
     });
-    see(Sign::OwnTimer, (timed || rang) && notes.timer.is_some());
+    see(Sign::OwnTimer, timed && notes.timer.is_some() || rang);
     let long = notes
         .longest
         .as_ref()

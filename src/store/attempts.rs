@@ -293,15 +293,16 @@ fn record(row: &Row<'_>) -> Result<AttemptRecord, Kind> {
     })
 }
 
-/// Ends the attempts at trials that are open, of those whose condition the id `?1` meets. Not every trial of these starts
-/// again: another program may have ended it.
-pub(super) fn interrupt(conn: &Connection, trials: &str, id: i64, now: &str) -> Result<(), Kind> {
+/// Ends the attempts at trials that are open, of those whose condition the id `?1` meets, at the time at which they were
+/// last heard of. Not every trial of these starts again: another program may have ended it.
+pub(super) fn interrupt(conn: &Connection, trials: &str, id: i64, heard: &str) -> Result<(), Kind> {
     let query = format!(
-        "UPDATE tune_attempts SET ended = ?2, outcome = 'interrupted', detail = '', again =
+        "UPDATE tune_attempts SET ended = CASE WHEN started > ?2 THEN started ELSE ?2 END,
+             outcome = 'interrupted', detail = '', again =
              (SELECT state = 'RUNNING' FROM trials t WHERE t.trial_id = tune_attempts.trial_id)
          WHERE ended IS NULL AND {trials}"
     );
-    conn.send(&query, &[&id, &now])?;
+    conn.send(&query, &[&id, &heard])?;
     Ok(())
 }
 

@@ -52,6 +52,21 @@ impl Store {
         })
     }
 
+    /// The same, where it is known when what others have left was last heard of, in naive UTC: it ran no longer than that.
+    ///
+    /// # Errors
+    /// No such study; writing failed.
+    pub fn begin_run_after(
+        &mut self,
+        study_id: i64,
+        run: &RunRecord,
+        heard: &str,
+    ) -> Result<i64, StoreError> {
+        self.record_run(study_id, run, |conn, run_id, now| {
+            take_over_all(conn, study_id, run_id, heard.min(now))
+        })
+    }
+
     /// The same of a run that is one of several nodes': it holds its trials by a lease, and takes over later what it wants
     /// ([`Write::TrialReclaimed`]). What the node held before may be taken at once.
     ///
@@ -149,15 +164,15 @@ impl Store {
     }
 }
 
-/// Makes a run the holder of all trials of a study that runs have left RUNNING.
-fn take_over_all(conn: &Connection, study_id: i64, run_id: i64, now: &str) -> Result<(), Kind> {
+/// Makes a run the holder of all trials of a study that runs have left RUNNING; `heard`: when these were last heard of.
+fn take_over_all(conn: &Connection, study_id: i64, run_id: i64, heard: &str) -> Result<(), Kind> {
     conn.send(
         "UPDATE tune_trials SET run_id = ?2 WHERE trial_id IN
              (SELECT trial_id FROM trials WHERE study_id = ?1 AND state = 'RUNNING')",
         &[&study_id, &run_id],
     )?;
     let of_study = "trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?1)";
-    interrupt(conn, of_study, study_id, now)
+    interrupt(conn, of_study, study_id, heard)
 }
 
 fn run(row: &Row<'_>) -> Result<RunEntry, Kind> {

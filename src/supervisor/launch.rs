@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
 
 use super::core::{
@@ -32,6 +33,7 @@ use files::paths::logs_dir;
 use files::plain;
 use memory::rehearsal::Rehearsed;
 use memory::{Floor, Observation, Predictor};
+use messages::clock::to_store;
 use messages::exit::{Exit, Failure};
 use process::orphans::{self, Ended, ProcessMark};
 use report::Sink;
@@ -103,6 +105,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     signals::listen(events.clone())
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     spool_replay::check(&storage, &spec.study)?;
+    let heard = last_heard(&storage, &logs_dir(&dir, &spec.study));
     let mut store = open(&storage, &own, &spec, &mut *sink)?;
     let opened = open_study(&mut store, &spec, &prepared, &origin, same_program)?;
     let study_id = opened.study_id;
@@ -114,7 +117,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
     opened.warnings.into_iter().for_each(&mut warn);
     spool_replay::replay_spool(&mut store, study_id, &own, &spec.study, &mut warn)?;
-    let run = begin_run(&mut store, study_id, &spec, owner)?;
+    let run = begin_run(&mut store, study_id, &spec, owner, heard)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id, run.run_id)?;
     keep_weights(&spec, &earlier.trials, &dir, storage.is_shared());
     let checkpoints = dir.join(checkpoints_dir(&spec.study));
@@ -324,12 +327,28 @@ fn read_earlier_runs(
     Ok((earlier, seen))
 }
 
+/// When anything was last heard of an earlier run: the database or a log was written. What a run left that was killed had run
+/// until then, not until somebody starts the next one.
+fn last_heard(storage: &Place, logs: &Path) -> Option<SystemTime> {
+    let database = storage.file();
+    let mut log = database.as_os_str().to_owned();
+    log.push("-wal");
+    let logs = std::fs::read_dir(logs).into_iter().flatten().flatten();
+    let files = [database.to_owned(), PathBuf::from(log)].into_iter();
+    let written = |file: PathBuf| std::fs::metadata(file).ok()?.modified().ok();
+    files
+        .chain(logs.map(|log| log.path()))
+        .filter_map(written)
+        .max()
+}
+
 /// Records the run.
 fn begin_run(
     store: &mut Store,
     study_id: i64,
     spec: &StudySpec,
     owner: LockOwner,
+    heard: Option<SystemTime>,
 ) -> Result<RunId, Failure> {
     let record = RunRecord {
         pid: owner.pid,
@@ -339,9 +358,11 @@ fn begin_run(
         operation: spec.to_record(),
     };
     let lease = store.place().node().map(|_| spec.operation.lease);
-    let run_id = match lease {
-        Some(lease) => store.begin_run_of_node(study_id, &record, lease)?,
-        None => store.begin_run(study_id, &record)?,
+    let heard = heard.and_then(|heard| Timestamp::try_from(heard).ok());
+    let run_id = match (lease, heard) {
+        (Some(lease), _) => store.begin_run_of_node(study_id, &record, lease)?,
+        (None, Some(heard)) => store.begin_run_after(study_id, &record, &to_store(heard))?,
+        (None, None) => store.begin_run(study_id, &record)?,
     };
     Ok(RunId {
         study: spec.study.clone(),

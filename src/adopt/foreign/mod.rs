@@ -16,6 +16,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
+use crate::fit;
 use files::bounded;
 use messages::clock::to_store;
 use messages::exit::Failure;
@@ -200,6 +201,9 @@ fn listed(names: &BTreeSet<&str>) -> String {
     }
 }
 
+/// Said of a trial that ran while its records were written.
+const STILL_RUNNING: &str = "was running when its records were written; settled when adopted";
+
 /// Trials of Optuna's, in the order of the records.
 fn trials(records: &[Record], metric: &str) -> Vec<FrozenTrial> {
     let domains = domains(records.iter().map(|r| &r.params));
@@ -207,8 +211,8 @@ fn trials(records: &[Record], metric: &str) -> Vec<FrozenTrial> {
         let curve = record.metrics.get(metric);
         let last = curve.and_then(|curve| curve.values().next_back().copied());
         let state = match record.state {
-            State::Open => TrialState::Running,
-            State::Failed => TrialState::Fail,
+            // What is read is a copy of what its program wrote: nobody goes on with it.
+            State::Open | State::Failed => TrialState::Fail,
             State::Ended if last.is_none_or(f64::is_nan) => TrialState::Fail,
             State::Ended => TrialState::Complete,
         };
@@ -226,6 +230,11 @@ fn trials(records: &[Record], metric: &str) -> Vec<FrozenTrial> {
         trial.datetime_complete = record.end.filter(|_| state.finished()).map(to_store);
         let attrs = &mut trial.user_attrs;
         attrs.insert("name".to_owned(), record.name.as_str().into());
+        if record.state == State::Open {
+            let running = TrialState::Running.optuna();
+            attrs.insert(fit::STATE.to_owned(), running.into());
+            attrs.insert(fit::NOTE.to_owned(), STILL_RUNNING.into());
+        }
         attrs.extend(
             record
                 .error
@@ -361,8 +370,10 @@ mod tests {
                 ..Record::default()
             },
         ];
-        let states: Vec<TrialState> = trials(&records, "loss").iter().map(|t| t.state).collect();
-        use TrialState::{Complete, Fail, Running};
-        assert_eq!(states, [Complete, Fail, Fail, Running]);
+        let found = trials(&records, "loss");
+        use TrialState::{Complete, Fail};
+        let states: Vec<TrialState> = found.iter().map(|t| t.state).collect();
+        assert_eq!(states, [Complete, Fail, Fail, Fail]);
+        assert_eq!(found[3].user_attrs[fit::STATE], "RUNNING");
     }
 }

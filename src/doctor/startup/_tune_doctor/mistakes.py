@@ -21,18 +21,17 @@ MOST = 1_000_000
 class Mistakes:
     def look_for_mistakes(self):
         """Before the program begins."""
-        import atexit
-
         self.watch_zip()
         self.watch_enumerate()
         self.after_import("queue", self.watch_queues)
-        if sys.flags.optimize:
-            atexit.register(self.look_at_asserts)
 
     def look_for_mistakes_of(self, torch):
         """Once torch is there."""
         self.watch_tensors(torch)
         self.watch_persistent_workers()
+        if sys.flags.optimize:
+            # By the first step all of its files are there.
+            self.before_steps(lambda optimizer, args, kwargs: self.look_at_asserts())
         torch.nn.modules.module.register_module_forward_hook(lambda module, args, output: self.look_at_mode(torch, module))
 
     def called_by_own(self):
@@ -187,6 +186,9 @@ class Mistakes:
         """The first assert of the program's own files that would have called something."""
         import ast
 
+        if self.asserts_seen:
+            return
+        self.asserts_seen = True
         for module in list(sys.modules.values()):
             name = getattr(module, "__file__", None) or ""
             try:

@@ -48,7 +48,9 @@ class Notes:
         self.cleared = False
         self.silent_kinds = set()
         self.own_files = {}
+        self.asserts_seen = False
         self.leftovers = 0
+        self.timer = None
         self.opened = None
         self.builtins = set(vars(sys.modules["builtins"])) - {"_"}
 

@@ -90,7 +90,7 @@ class Watching:
 
     def watch_leftovers(self):
         """Notes files of the working directory that the program opens, that are older than this run, and that have a name
-        as of what programs write for later runs: a cache, a checkpoint, a lock."""
+        as of what programs write for later runs: a cache, a checkpoint, a lock; and its databases."""
         here = os.getcwd() + os.sep
         own = self.notes + os.sep
         seen = set()
@@ -102,10 +102,12 @@ class Watching:
             return hidden_or_half or not self.LEFTOVERS.isdisjoint(letters.split())
 
         def hook(event, arguments):
-            if event != "open":
+            if event not in ("open", "sqlite3.connect"):
                 return
             try:
-                path, _, flags = arguments
+                # SQLite opens its files by itself. What a program keeps in one is of earlier runs, whatever its name.
+                database = event != "open"
+                path, flags = (arguments[0], os.O_RDWR) if database else arguments[::2]
                 if isinstance(path, int) or flags & os.O_TRUNC:
                     return
                 path = os.path.abspath(os.fsdecode(path))
@@ -120,7 +122,7 @@ class Watching:
                     return
                 seen.add(path)
                 names = path[len(here) :].split(os.sep)
-                roots = [at for at, name in enumerate(names) if is_left(name)]
+                roots = [at for at, name in enumerate(names) if is_left(name)] or [len(names) - 1][: int(database)]
                 began = os.stat(own + "main").st_mtime
                 if roots and self.leftovers < 40 and os.stat(path).st_mtime < began:
                     self.leftovers += 1
@@ -145,6 +147,7 @@ class Watching:
                     at = "%s:%d in %s" % (caller.f_code.co_filename, caller.f_lineno, caller.f_code.co_name)
                     if asked is not None:
                         self.write("timer", at if asked else "", os.O_TRUNC)
+                        self.timer = at if asked else self.timer
                 except Exception:
                     pass  # The call itself says what is wrong with it.
                 return set_timer(*arguments)
@@ -164,7 +167,8 @@ class Watching:
 
             @functools.wraps(handler)
             def rings(*arguments):
-                self.note("rang", handler="%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name))
+                handled = "%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name)
+                self.note("rang", handler=handled, timer=self.timer)
                 return handler(*arguments)
 
             return set_handler(number, rings)

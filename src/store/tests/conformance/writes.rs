@@ -404,6 +404,28 @@ fn only_trials_of_tune_are_reclaimed() {
 }
 
 #[test]
+fn what_a_run_left_ended_when_it_was_last_heard_of_and_not_before_it_began() {
+    let ended = |heard: fn(&str) -> String| {
+        let mut bench = Bench::new();
+        bench.apply(&[created(0), started(0, 0)]);
+        let attempt = |bench: &Bench| bench.store.attempts(bench.study, 0).unwrap().remove(0);
+        let began = attempt(&bench).started;
+        let heard = heard(&began);
+        let (study, run) = (bench.study, run_record());
+        bench.store.begin_run_after(study, &run, &heard).unwrap();
+        let attempt = attempt(&bench);
+        assert_eq!(attempt.outcome.as_deref(), Some("interrupted"));
+        (began, attempt.ended.unwrap())
+    };
+    let (began, end) = ended(|_| "2000-01-01 00:00:00.000000".to_owned());
+    assert_eq!(end, began);
+    let (began, end) = ended(|began| format!("{began}1"));
+    assert_eq!(end, format!("{began}1"));
+    let (_, end) = ended(|_| "2200-01-01 00:00:00.000000".to_owned());
+    assert!(*end < *"2200", "what is to come was not heard yet");
+}
+
+#[test]
 fn what_comes_out_later_is_noted_on_a_trial_that_has_ended() {
     let mut bench = Bench::new();
     let number = 0;
