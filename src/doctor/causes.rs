@@ -325,7 +325,7 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::UnsetText, 0.95), (S::GroupFrames, 0.3), (S::RendezvousFrames, 0.3), (S::Exception, 0.97), (S::NoBatch, 0.9)], &[],
         "Set the variable that is named; for several processes torchrun sets RANK, WORLD_SIZE and MASTER_ADDR.")),
     (Cause::TimeLimit, profile(1.5, "a limit of time ends it",
-        &[(S::ProcessorTime, 0.9), (S::OwnTimer, 0.3), (S::TimeText, 0.3), (S::Killed, 0.5)],
+        &[(S::ProcessorTime, 0.6), (S::OwnTimer, 0.6), (S::OwnRaise, 0.3), (S::WaitText, 0.05), (S::TimeText, 0.3), (S::Killed, 0.5)],
         &[(C::OneRow, 0.05)],
         "Raise the limit (timeout, ulimit -t, or the batch system's), or save checkpoints and go on from them; take a timer of the program's own back, signal.alarm(0), once what it is for is done.")),
     (Cause::SocketPath, profile(1.5, "the path of a socket is too long: that of TMPDIR, or of a folder that is named",

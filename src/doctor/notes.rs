@@ -419,7 +419,7 @@ impl Notes {
     /// Whether something is wrong though no error was raised.
     pub fn is_mistaken(&self) -> bool {
         let finite = self.not_finite.is_none() && self.gradient_not_finite.is_none();
-        !self.silent.is_empty() || !finite
+        self.silent_error().is_some() || !finite
     }
 
     /// The first mistake that raises no error and may be why the program fails in the end.

@@ -1,6 +1,7 @@
 """Mistakes of a training that raise no error, each in a function that begins with doctor's name of it, and what is none."""
 
 import os
+import queue
 import warnings
 
 import torch
@@ -69,6 +70,86 @@ def updates_lost():
         step()
 
 
+def lengths_differ():
+    list(zip(range(100), range(90)))
+
+
+def rounded():
+    torch.tensor([[1.7e9 + 0.25 * row, 0.5] for row in range(100)])
+
+
+def rounded_in_a_conversion():
+    (1_700_000_000 + torch.arange(100)).float()
+
+
+class Jittered(torch.utils.data.Dataset):
+    jitter = 0.0
+
+    def __init__(self):
+        self.jitter = 0.0
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, row):
+        return self.jitter
+
+
+def passes(**settings):
+    """Gives the loader's dataset to its caller before each pass."""
+    data = Jittered()
+    loader = torch.utils.data.DataLoader(data, num_workers=1, **settings)
+    for _ in range(3):
+        yield data, loader
+
+
+def workers_stale():
+    for data, loader in passes(persistent_workers=True):
+        data.jitter += 0.5
+        list(loader)
+
+
+def overwritten():
+    waiting, staging = queue.Queue(), torch.zeros(4)
+    for row in range(3):
+        staging.fill_(row)
+        waiting.put((staging, row))
+    waiting.get()
+
+
+def numbered_set():
+    {name: at for at, name in enumerate({"ham", "spam", "egg"})}
+
+
+def training_mode():
+    with torch.no_grad():
+        torch.nn.Dropout(0.5)(x)
+
+
+def fine_python():
+    words = [str(word) for word in range(100)]
+    list(zip(words, words[1:]))
+    list(zip(words, range(100)))
+    list(zip("abc", range(100)))
+    list(zip(words, iter(range(7))))
+    list(enumerate(sorted({"ham", "spam"})))
+    list(enumerate({1, 2, 3}))
+    assert type(zip()).__name__ == "zip" and isinstance(enumerate([]), enumerate)
+    torch.tensor([float(price) ** 3 for price in range(1000)])
+    torch.tensor(list(range(1_700_000_000, 1_700_000_100)))
+    for data, loader in passes(persistent_workers=True):
+        list(loader)
+    for data, loader in passes():
+        data.jitter += 0.5
+        list(loader)
+    waiting = queue.Queue()
+    for row in range(3):
+        waiting.put(torch.full((4,), row))
+    waiting.get().add_(1)
+    with torch.no_grad():
+        torch.nn.Dropout(0.5).eval()(x)
+
+
 def fine_shapes():
     mse_loss(one(x), heights[:, None]).backward()
     mse_loss(one(x).squeeze(1), heights).backward()
@@ -100,8 +181,8 @@ def fine_steps():
 
 warnings.simplefilter("ignore")
 for name, act in list(globals().items()):
-    if name.startswith(("crossed", "probabilities", "gradients", "no_", "rate", "updates", "fine")):
-        # A process notes one.
+    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "Jittered"):
+        # A process notes each kind once.
         child = os.fork()
         if child == 0:
             act()

@@ -216,7 +216,36 @@ fn mistakes_that_raise_no_error_are_noted_with_their_lines_and_what_is_none_is_n
         function.starts_with(note["kind"].as_str().unwrap())
     };
     assert!(silent.iter().all(is_of_its_function), "{noted}");
-    assert_eq!(silent.len(), 9, "{noted}");
+    assert_eq!(silent.len(), 16, "{noted}");
+}
+
+#[test]
+fn a_training_that_ends_well_is_looked_through_for_mistakes() {
+    let project = Project::empty();
+    let program = format!("{}/tests/garden/ends_well.py", crate::ROOT);
+    let output = project
+        .tune(&[
+            "doctor", "--json", "--quiet", "--budget", "40s", "--run", &PYTHON, &program,
+        ])
+        .current_dir(project.path())
+        .env("OMP_NUM_THREADS", "1")
+        .output()
+        .unwrap();
+    let answer: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{answer:#}");
+    valid("doctor", &answer);
+    let run = &answer["run"];
+    assert_eq!(
+        (&run["answer"], &run["base"]["failed"]),
+        (&"does_not_fail".into(), &0.into())
+    );
+    let first = &run["hypotheses"][0];
+    assert_eq!(first["cause"], "silent_error", "{run:#}");
+    let what = first["what"].as_str().unwrap();
+    assert!(
+        what.contains("the learning rate is 0, at ") && what.contains("ends_well.py:12"),
+        "{what}"
+    );
 }
 
 macro_rules! garden {
