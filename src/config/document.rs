@@ -341,6 +341,13 @@ impl Document {
     fn refuse_repetitions(&self, problems: &mut Vec<Problem>) {
         for table in [&self.keys, &self.space, &self.models] {
             for (index, (name, node)) in table.iter().enumerate() {
+                if name.is_empty() {
+                    problems.push(node.problem(
+                        "space.\"\"",
+                        "a parameter without a name",
+                        "a name",
+                    ));
+                }
                 if table[..index].iter().any(|(k, _)| k == name) {
                     problems.push(node.problem(name, "it a second time", "it once"));
                 }

@@ -193,7 +193,12 @@ fn expression(
 impl Scope<'_> {
     /// Whether a key's values are numbers.
     fn numeric(&self, name: &str) -> bool {
-        let domain = self.searched.get(name).and_then(|s| s.domain.as_ref());
+        let searched = self.searched.get(name);
+        if searched.is_some_and(|s| s.domain.is_none()) {
+            // What is wrong with its range was told.
+            return true;
+        }
+        let domain = searched.and_then(|s| s.domain.as_ref());
         match (domain, self.key(name).map(|k| k.ty)) {
             (Some(Domain::Categorical { choices }), _) => {
                 choices.iter().all(|c| c.as_f64().is_some())

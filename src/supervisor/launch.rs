@@ -2,6 +2,7 @@
 //! up what an earlier run left.
 
 use std::ffi::OsStr;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -105,7 +106,8 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     signals::listen(events.clone())
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     spool_replay::check(&storage, &spec.study)?;
-    let heard = last_heard(&storage, &logs_dir(&dir, &spec.study));
+    let checkpoints = dir.join(checkpoints_dir(&spec.study));
+    let heard = last_heard(&[logs_dir(&dir, &spec.study), checkpoints.clone()]);
     let mut store = open(&storage, &own, &spec, &mut *sink)?;
     let opened = open_study(&mut store, &spec, &prepared, &origin, same_program)?;
     let study_id = opened.study_id;
@@ -120,7 +122,6 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let run = begin_run(&mut store, study_id, &spec, owner, heard)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id, run.run_id)?;
     keep_weights(&spec, &earlier.trials, &dir, storage.is_shared());
-    let checkpoints = dir.join(checkpoints_dir(&spec.study));
     drop_checkpoints(&checkpoints, |name| {
         earlier.needs(name, storage.is_shared())
     });
@@ -327,19 +328,19 @@ fn read_earlier_runs(
     Ok((earlier, seen))
 }
 
-/// When anything was last heard of an earlier run: the database or a log was written. What a run left that was killed had run
-/// until then, not until somebody starts the next one.
-fn last_heard(storage: &Place, logs: &Path) -> Option<SystemTime> {
-    let database = storage.file();
-    let mut log = database.as_os_str().to_owned();
-    log.push("-wal");
-    let logs = std::fs::read_dir(logs).into_iter().flatten().flatten();
-    let files = [database.to_owned(), PathBuf::from(log)].into_iter();
-    let written = |file: PathBuf| std::fs::metadata(file).ok()?.modified().ok();
-    files
-        .chain(logs.map(|log| log.path()))
-        .filter_map(written)
-        .max()
+/// When anything was last heard of what an earlier run was training: a file of these directories was written. What a run left
+/// that was killed had run until then, not until somebody starts the next one. The database says nothing, as whoever opens it
+/// first puts its parts together; neither do logs of runs, of which this one's is there by now.
+fn last_heard(dirs: &[PathBuf]) -> Option<SystemTime> {
+    let entries = dirs.iter().filter_map(|dir| std::fs::read_dir(dir).ok());
+    let entries = entries.flatten().flatten();
+    let of_run = |entry: &DirEntry| entry.file_name().as_encoded_bytes().starts_with(b"run-");
+    let entries = entries.filter(|entry| !of_run(entry));
+    let written = |entry: &DirEntry| match entry.file_type().ok()?.is_dir() {
+        true => last_heard(&[entry.path()]),
+        false => entry.metadata().ok()?.modified().ok(),
+    };
+    entries.filter_map(|entry| written(&entry)).max()
 }
 
 /// Records the run.
@@ -549,6 +550,27 @@ fn drop_checkpoints(dir: &Path, needed: impl Fn(&OsStr) -> bool) {
 mod tests {
     use super::*;
     use search::space::Params;
+
+    #[test]
+    fn an_earlier_run_was_last_heard_of_when_any_of_its_files_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["logs", "checkpoints"].map(|name| dir.path().join(name));
+        assert_eq!(last_heard(&dirs), None);
+        let second = |s| SystemTime::UNIX_EPOCH + Duration::from_secs(s);
+        for (file, at) in [
+            ("logs/of trial-000000/a.log", 20),
+            ("logs/b.log", 10),
+            ("checkpoints/c/1", 30),
+            ("logs/run-2.log", 40),
+        ] {
+            let file = dir.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "").unwrap();
+            let file = std::fs::File::options().write(true).open(file).unwrap();
+            file.set_modified(second(at)).unwrap();
+        }
+        assert_eq!(last_heard(&dirs), Some(second(30)));
+    }
 
     #[test]
     fn on_shared_places_a_checkpoint_goes_only_where_its_training_is_known_to_have_ended() {

@@ -143,7 +143,8 @@ fn read(text: &str, objective: &str) -> Result<MetricLine, String> {
                     number.filter(|x| x.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(x));
                 let Some(step) = step else {
                     return Err(format!(
-                        "found {key} {value} in a metric line, expected an integer from 0"
+                        "found {key} {value} in a metric line, expected an integer from 0 to {}",
+                        u32::MAX
                     ));
                 };
                 line.step = Some(step as u32);
