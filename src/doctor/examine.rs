@@ -460,7 +460,7 @@ impl Examiner<'_> {
         self.matrix.traced |= how == Setting::Trace;
         let seen = self.once(&BTreeSet::from([how]), None, 0)?;
         if self.matrix.failures.is_empty() {
-            self.looked_through(seen);
+            self.looked_through(seen.notes);
             return Ok(());
         }
         self.matrix.was_watched(seen.failure.is_some());
@@ -483,20 +483,12 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    /// Takes in a traced run of a command that has not failed yet. It may fail by now; that a slower run is ended here says
-    /// nothing.
-    fn looked_through(&mut self, seen: Seen) {
-        match seen.failure {
-            Some(failure) if !failure.is_hang() => {
-                self.matrix.base.runs.add(true);
-                self.failed(failure, seen.report, seen.notes);
-            }
-            Some(_) | None => {
-                let before = std::mem::take(&mut self.matrix.notes);
-                self.matrix.notes = before.or_traced(seen.notes);
-                self.matrix.evidence.signs = noted::of_notes(&self.matrix.notes);
-            }
-        }
+    /// Takes in a traced run of a command that has not failed yet. That this one fails says nothing: it is slower, and what
+    /// traces it may be in the way.
+    fn looked_through(&mut self, traced: Notes) {
+        let before = std::mem::take(&mut self.matrix.notes);
+        self.matrix.notes = before.or_traced(traced);
+        self.matrix.evidence.signs = noted::of_notes(&self.matrix.notes);
     }
 
     fn run_under(&mut self, settings: &BTreeSet<Setting>) -> Result<(), Halt> {

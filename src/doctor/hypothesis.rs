@@ -46,12 +46,7 @@ pub struct Hypothesis {
 /// The likely causes, the most likely first.
 pub fn hypotheses(examined: &Examined) -> Vec<Hypothesis> {
     if examined.matrix.failures.is_empty() {
-        let first = examined.matrix.evidence.ranking().first().copied();
-        let computes = !examined.matrix.evidence.signs.is_empty();
-        let not_finite = first.filter(|_| computes);
-        let not_finite = not_finite.map(|ranked| hypothesis(examined, ranked, true));
-        let silent = mistakes(&examined.matrix.notes.silent);
-        return not_finite.into_iter().chain(silent).collect();
+        return mistakes(examined);
     }
     let ranking = calibrated(&examined.matrix.evidence.ranking());
     let likely = ranking
@@ -64,24 +59,39 @@ pub fn hypotheses(examined: &Examined) -> Vec<Hypothesis> {
         .collect()
 }
 
-/// What may be wrong with a program that does not fail: of mistakes that raise no error, those first that are hardly ever
-/// meant so. How often they are what somebody looks for was not measured; the weights are judged.
-fn mistakes(silent: &[SilentError]) -> Vec<Hypothesis> {
+/// What may be wrong with a program that does not fail: what it computes that is not finite, then mistakes that raise no
+/// error, those first that are hardly ever meant so. How often they are what somebody looks for was not measured; the
+/// weights are judged.
+fn mistakes(examined: &Examined) -> Vec<Hypothesis> {
     const NOTHING: f64 = 1.0;
-    let weight = |silent: &SilentError| if silent.kind.is_doubtful() { 0.7 } else { 4.0 };
-    let all: f64 = NOTHING + silent.iter().map(weight).sum::<f64>();
-    let mut sorted: Vec<&SilentError> = silent.iter().collect();
-    sorted.sort_by_key(|silent| silent.kind.is_doubtful());
-    let told = sorted.into_iter().map(|silent| Hypothesis {
+    const LIKELY: f64 = 4.0;
+    const DOUBTFUL: f64 = 0.7;
+    let (notes, evidence) = (&examined.matrix.notes, &examined.matrix.evidence);
+    let first = evidence.ranking().first().copied();
+    let not_finite = first.filter(|_| !evidence.signs.is_empty());
+    let not_finite = not_finite.map(|ranked| (LIKELY, hypothesis(examined, ranked, true)));
+    let told = |silent: &SilentError| Hypothesis {
         cause: Cause::SilentError,
-        probability: (weight(silent) / all * 1000.0).round() / 1000.0,
+        probability: 0.0,
         what: format!("{}: {silent}", Cause::SilentError.profile().what),
         evidence_for: vec!["seen in a run whose operations were traced".to_owned()],
         evidence_against: Vec::new(),
         remedy: silent.kind.remedy().to_owned(),
         workaround: None,
+    };
+    let of = |doubtful: bool, weight: f64| {
+        let silent = notes.silent.iter();
+        let silent = silent.filter(move |silent| silent.kind.is_doubtful() == doubtful);
+        silent.map(move |silent| (weight, told(silent)))
+    };
+    let silent = of(false, LIKELY).chain(of(true, DOUBTFUL));
+    let all: Vec<(f64, Hypothesis)> = not_finite.into_iter().chain(silent).collect();
+    let sum: f64 = NOTHING + all.iter().map(|(weight, _)| weight).sum::<f64>();
+    let weighed = all.into_iter().map(|(weight, hypothesis)| Hypothesis {
+        probability: (weight / sum * 1000.0).round() / 1000.0,
+        ..hypothesis
     });
-    told.take(MOST).collect()
+    weighed.take(MOST).collect()
 }
 
 fn hypothesis(examined: &Examined, ranked: Ranked, first: bool) -> Hypothesis {

@@ -132,7 +132,7 @@ impl Lifetimes {
         let idle = Lifetimes::idle(bounds);
         let loops = (bounds.budget / LOOP_SHARE).max(LEAST_LOOP);
         let loops = bounds.deadline.unwrap_or(loops).mul_f64(slower);
-        // What has not failed is traced for as long as it had run: mistakes show early.
+        // What has not failed is traced for some times as long as it had run: mistakes show early.
         let looked = settings.contains(&Setting::Trace) && self.slowest.is_none();
         let looked = self.whole.filter(|_| looked).map(|whole| whole * OUTLIVES);
         let survived = self.slowest.map(|slowest| {

@@ -18,6 +18,8 @@ pub fn of_notes(notes: &Notes) -> BTreeSet<Sign> {
         self::see(notes, true, &mut see);
         see(Sign::NotFiniteText, true);
     }
+    // Such mistakes are told beside it.
+    found.remove(&Sign::SilentError);
     found
 }
 

@@ -61,12 +61,15 @@ fn is_for_reading(info: &str) -> bool {
     flags.is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_RDONLY)
 }
 
-/// Its command, or the beginning of it.
+/// Its command without the program's folder, or the beginning of it.
 fn name(pid: u32) -> String {
     const MOST: usize = 80;
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&command).replace('\0', " ");
-    command.trim().chars().take(MOST).collect()
+    let (program, arguments) = command.split_once(' ').unwrap_or((&command, ""));
+    let program = program.rsplit('/').next().unwrap_or_default();
+    let command = format!("{program} {}", arguments.trim_end());
+    command.chars().take(MOST).collect()
 }
 
 #[cfg(test)]

@@ -99,9 +99,15 @@ class Mistakes:
             torch, tensors = sys.modules.get("torch"), []
             if hasattr(torch, "Tensor"):
                 doctor.collect(torch, item, tensors)
+            # It may be taken out before the call returns.
+            waiting.pop(id(item), None)
             if tensors:
                 waiting[id(item)] = [(t, version(t)) for t in tensors], doctor.own_line()
-            return put(self, item, *args, **kwargs)
+            try:
+                return put(self, item, *args, **kwargs)
+            except queue.Full:
+                waiting.pop(id(item), None)
+                raise
 
         def watched_get(self, *args, **kwargs):
             item = get(self, *args, **kwargs)
