@@ -34,8 +34,16 @@ const LAST_LINES: usize = 25;
 /// The same where libraries print their state before they abort.
 const LAST_LINES_OF_A_CRASH: usize = 40;
 
+/// Said of a program that tune has ended because somebody stops it.
+const STOPPED_AGAIN: &str = "the program was stopped from outside (SIGSTOP) again after it had been told to go on, and tune has ended it";
+
 /// Classifies the end of a program; `message` says for people what its task was missing.
 pub fn classify(end: &ProgramEnd, message: &str) -> Fault {
+    // The signal that it died of was not sent from outside.
+    let message = match end.stopped {
+        true => STOPPED_AGAIN,
+        false => message,
+    };
     let said = said(end);
     let kind = kind(end, said.as_ref());
     let explains = |d: &&Diagnosis| d.kind == kind || kind.of_cuda() && d.kind.of_cuda();
@@ -286,6 +294,8 @@ mod tests {
             stopped: true,
             ..end(Death::Signaled(9), ASSERT)
         };
-        assert_eq!(classify(&stopped, "").kind, FaultKind::Killed);
+        let fault = classify(&stopped, "the program was ended by SIGKILL");
+        assert_eq!(fault.kind, FaultKind::Killed);
+        assert!(fault.detail.starts_with(STOPPED_AGAIN), "{}", fault.detail);
     }
 }

@@ -229,6 +229,9 @@ impl StudyState {
                     process_text(holder)
                 )
             }
+            StudyState::Finished if last.is_some_and(serves_others) => {
+                format!("closed{at} by the program that it served")
+            }
             StudyState::Finished => {
                 let operation = last.map(|run| &run.record.operation);
                 let flat = operation.and_then(|o| o.get("until_flat")?.as_f64());
@@ -239,7 +242,7 @@ impl StudyState {
                 format!("finished{at}: the goal was reached{or}")
             }
             StudyState::Interrupted => {
-                "interrupted: its process was killed; the same command goes on".to_owned()
+                "interrupted: its process was killed, or could not write its end down; the same command goes on".to_owned()
             }
             StudyState::Stopped => format!("stopped{at}; the same command goes on"),
             StudyState::OutOfTime => {
@@ -259,6 +262,15 @@ impl StudyState {
             StudyState::New => "tune has not run it yet".to_owned(),
         }
     }
+}
+
+/// Whether a run was a session of another program's, which has no goal.
+fn serves_others(run: &RunEntry) -> bool {
+    run.record
+        .command
+        .iter()
+        .skip(1)
+        .any(|word| word == "ask-tell")
 }
 
 /// `it waits for 2 trials, at most until 2026-11-21 03:10:00 UTC (9 min 20 s)`.
@@ -380,7 +392,7 @@ mod tests {
         let ends = [
             (
                 None,
-                "interrupted: its process was killed; the same command goes on",
+                "interrupted: its process was killed, or could not write its end down; the same command goes on",
             ),
             (
                 Some(0),
