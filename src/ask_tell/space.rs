@@ -7,16 +7,12 @@ use serde_json::{Map, Value as Json};
 
 use super::fields::{Fields, found, found_in, short};
 use config::points;
-use search::space::{Condition, Domain, Parameter, Params, Space, Value};
+use search::space::{Condition, Domain, EXACT, Parameter, Params, Space, Value};
 
 pub(super) const EXPECTED: &str = "a list of parameters";
 
 /// Beyond this, sums and products of bounds leave the range of floats.
 const LARGEST: f64 = 1e300;
-
-/// Integers beyond this, and more grid values than this, are not told apart by floats, which
-/// samplers calculate in and Optuna's tables hold.
-const EXACT: i64 = 1 << 53;
 
 /// Reads the list; `text` is the line it stands in, `python` whether that was read as Python's JSON.
 pub(super) fn read(json: &Json, text: &str, python: bool) -> Result<Space, String> {

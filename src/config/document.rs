@@ -93,6 +93,11 @@ impl Document {
                 names.push(key.clone());
             }
         }
+        let nameless = self.space.iter().chain(&self.keys);
+        let nameless = nameless.filter(|(name, _)| name.is_empty());
+        problems.extend(
+            nameless.map(|(_, node)| node.problem("\"\"", "a parameter without a name", "a name")),
+        );
         names.sort();
         names.dedup();
         self.declared = names;
@@ -341,13 +346,6 @@ impl Document {
     fn refuse_repetitions(&self, problems: &mut Vec<Problem>) {
         for table in [&self.keys, &self.space, &self.models] {
             for (index, (name, node)) in table.iter().enumerate() {
-                if name.is_empty() {
-                    problems.push(node.problem(
-                        "space.\"\"",
-                        "a parameter without a name",
-                        "a name",
-                    ));
-                }
                 if table[..index].iter().any(|(k, _)| k == name) {
                     problems.push(node.problem(name, "it a second time", "it once"));
                 }

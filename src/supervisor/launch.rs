@@ -106,8 +106,6 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     signals::listen(events.clone())
         .map_err(|e| Failure::internal(format!("signals cannot be handled: {e}")))?;
     spool_replay::check(&storage, &spec.study)?;
-    let checkpoints = dir.join(checkpoints_dir(&spec.study));
-    let heard = last_heard(&[logs_dir(&dir, &spec.study), checkpoints.clone()]);
     let mut store = open(&storage, &own, &spec, &mut *sink)?;
     let opened = open_study(&mut store, &spec, &prepared, &origin, same_program)?;
     let study_id = opened.study_id;
@@ -119,7 +117,9 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
     opened.warnings.into_iter().for_each(&mut warn);
     spool_replay::replay_spool(&mut store, study_id, &own, &spec.study, &mut warn)?;
-    let run = begin_run(&mut store, study_id, &spec, owner, heard)?;
+    let checkpoints = dir.join(checkpoints_dir(&spec.study));
+    let written = [logs_dir(&dir, &spec.study), checkpoints.clone()];
+    let run = begin_run(&mut store, study_id, &spec, owner, &written)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id, run.run_id)?;
     keep_weights(&spec, &earlier.trials, &dir, storage.is_shared());
     drop_checkpoints(&checkpoints, |name| {
@@ -343,13 +343,13 @@ fn last_heard(dirs: &[PathBuf]) -> Option<SystemTime> {
     entries.filter_map(|entry| written(&entry)).max()
 }
 
-/// Records the run.
+/// Records the run. `written`: where what an earlier one was training has written.
 fn begin_run(
     store: &mut Store,
     study_id: i64,
     spec: &StudySpec,
     owner: LockOwner,
-    heard: Option<SystemTime>,
+    written: &[PathBuf],
 ) -> Result<RunId, Failure> {
     let record = RunRecord {
         pid: owner.pid,
@@ -359,6 +359,9 @@ fn begin_run(
         operation: spec.to_record(),
     };
     let lease = store.place().node().map(|_| spec.operation.lease);
+    let last = store.last_run(study_id)?;
+    let killed = last.is_some_and(|run| run.ended.is_none());
+    let heard = killed.then(|| last_heard(written)).flatten();
     let heard = heard.and_then(|heard| Timestamp::try_from(heard).ok());
     let run_id = match (lease, heard) {
         (Some(lease), _) => store.begin_run_of_node(study_id, &record, lease)?,

@@ -126,8 +126,9 @@ fn invalid(found: String, expected: &'static str) -> Result<(), InvalidDomain> {
     Err(InvalidDomain { found, expected })
 }
 
-/// A 64-bit float has every integer up to here.
-const MOST_STEPS: f64 = (1_u64 << 53) as f64;
+/// Integers beyond this, and more values of a grid than this, are not told apart by 64-bit floats, which samplers calculate
+/// in and Optuna's tables hold.
+pub const EXACT: i64 = 1 << 53;
 
 fn check_float(low: f64, high: f64, log: bool, step: Option<f64>) -> Result<(), InvalidDomain> {
     for (name, bound) in [("low", low), ("high", high)] {
@@ -157,7 +158,7 @@ fn check_float(low: f64, high: f64, log: bool, step: Option<f64>) -> Result<(), 
         Some(step) if !(step > 0.0 && step.is_finite()) => {
             invalid(format!("step = {step:?}"), "a finite number above 0")
         }
-        Some(step) if (high - low) / step > MOST_STEPS => {
+        Some(step) if (high - low) / step > EXACT as f64 => {
             let found = format!("step = {step:?} between {low:?} and {high:?}");
             invalid(found, "at most 2^53 steps, which a 64-bit float can count")
         }

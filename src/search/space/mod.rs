@@ -7,7 +7,7 @@ mod domain;
 mod optuna;
 mod value;
 
-pub use bounds::InvalidDomain;
+pub use bounds::{EXACT, InvalidDomain};
 pub use constraint::{Constraint, ConstraintError, Expr};
 pub use domain::Domain;
 pub use optuna::{distribution_from_json, distribution_to_json};

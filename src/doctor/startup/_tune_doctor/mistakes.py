@@ -36,10 +36,7 @@ class Mistakes:
 
     def called_by_own(self):
         """Whether it is the program's own code that called what stands in for a function of Python's."""
-        name = sys._getframe(2).f_code.co_filename
-        if name not in self.own_files:
-            self.own_files[name] = not name.startswith("<") and self.is_own(name)
-        return self.own_files[name]
+        return self.owns(sys._getframe(2).f_code.co_filename)
 
     def watch_zip(self):
         doctor, original = self, builtins.zip

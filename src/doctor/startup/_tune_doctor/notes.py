@@ -86,6 +86,12 @@ class Notes:
     def wants(self, change):
         return change in self.changes
 
+    def owns(self, file):
+        """The same, remembered, for what is asked at each call; code that is in no file is nobody's."""
+        if file not in self.own_files:
+            self.own_files[file] = not file.startswith("<") and self.is_own(file)
+        return self.own_files[file]
+
     def is_own(self, file):
         """Whether a file is the program's own: neither Python's nor of a package that is installed."""
         file = os.path.abspath(file)

@@ -183,13 +183,8 @@ class Watching:
         hide it. Only its own functions are traced, and of these no lines."""
         import threading
 
-        owned = {}
-
         def own(frame):
-            file = frame.f_code.co_filename
-            if file not in owned:
-                owned[file] = not file.startswith("<") and self.is_own(file)
-            return owned[file]
+            return self.owns(frame.f_code.co_filename)
 
         def within(frame, event, arg):
             if event == "exception":
