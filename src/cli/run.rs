@@ -14,7 +14,7 @@ use crate::check_report;
 use config::Prepared;
 use config::active_when::inactive_values;
 use config::places::{Project, Wanted, find_project, find_task, holds, is_path};
-use config::{Overrides, Problem, Problems, Shown, Source, StudySpec, TestPolicy, resolve};
+use config::{Overrides, Problem, Problems, Shown, StudySpec, TaskKind, TestPolicy, resolve};
 use config::{overrides_from_environment, unknown_variables};
 use detection::TextDetection;
 use device::Device;
@@ -327,16 +327,16 @@ pub(super) fn shown(
     config::resolve_and_show(&file, &overrides).map_err(input)
 }
 
-/// The same for who prepares it next: what is wrong with the files that it names is told together with
-/// what is wrong with itself.
+/// The same for who prepares it next: what only a preparation finds is told together with what is wrong
+/// with the configuration itself.
 fn read_with_files(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
     let (file, overrides) = asked(project, task, flags)?;
     match config::resolve_partly(&file, &overrides) {
         (Some(spec), problems) if problems.0.is_empty() => Ok(spec),
         (spec, mut problems) => {
-            let others = spec.map_or_else(Vec::new, |spec| of_files(&spec, &problems));
+            let others = spec.map_or_else(Vec::new, |spec| further(&spec, &problems));
             problems.0.extend(others);
-            Err(input(problems))
+            Err(input(problems.sorted()))
         }
     }
 }
@@ -349,11 +349,11 @@ fn asked(project: &Project, task: &str, flags: Overrides) -> Result<(PathBuf, Ov
     Ok((file, overrides))
 }
 
-/// What is wrong with the files that a configuration with problems names; nothing where one of those
-/// problems may be the reason.
-fn of_files(spec: &StudySpec, problems: &Problems) -> Vec<Problem> {
+/// What a preparation finds in a configuration that has these problems; nothing where one of them may be
+/// the reason.
+fn further(spec: &StudySpec, problems: &Problems) -> Vec<Problem> {
     let reason = |problem: &Problem| {
-        let sections = ["task", "data", "model", "models", "tok"];
+        let sections = ["data", "model", "models", "tok"];
         let section = |key: &String| key.split(['.', '[']).next().unwrap_or_default().to_owned();
         let section = problem.key.as_ref().map(section).unwrap_or_default();
         section.is_empty() || sections.contains(&section.as_str())
@@ -361,9 +361,14 @@ fn of_files(spec: &StudySpec, problems: &Problems) -> Vec<Problem> {
     if problems.0.iter().any(reason) {
         return Vec::new();
     }
-    let found = preparation(&spec.kind).and_then(|kind| kind.prepare(spec).err());
+    let (Some(kind), Some(preparation)) =
+        (config::kinds::kind(&spec.kind), preparation(&spec.kind))
+    else {
+        return Vec::new();
+    };
+    let found = prepare_by(spec, kind, preparation).err();
     let mut found = found.map_or_else(Vec::new, |problems| problems.0);
-    found.retain(|problem| matches!(&problem.source, Source::File(file, _) if *file != spec.file));
+    found.retain(|found| problems.0.iter().all(|told| told.key != found.key));
     found
 }
 
@@ -386,52 +391,54 @@ pub(super) fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> 
     preparation(&spec.kind)?.floor(spec, device)
 }
 
+/// What is found out of a study before it starts, with what to say of values that act nowhere.
 pub(super) fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
-    let kind = config::kinds::kind(&spec.kind)
-        .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
-    let preparation = preparation(&spec.kind)
-        .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
-    let idle = spec.operation.supervisor.checkpoint && !kind.keeps_checkpoints;
-    let idle = idle.then(|| {
-        let key = "supervisor.checkpoint";
-        let found = format!(
-            "true, but trainings of the task kind {} keep none",
-            spec.kind
-        );
-        Problem::in_file(&spec.file, key, found, "no such key")
-    });
-    let mut prepared = match (preparation.prepare(spec), idle) {
-        (Ok(prepared), None) => prepared,
-        (found, idle) => {
-            let found = found.err().into_iter().flat_map(|problems| problems.0);
-            return Err(input(Problems(idle.into_iter().chain(found).collect())));
-        }
+    let (Some(kind), Some(preparation)) =
+        (config::kinds::kind(&spec.kind), preparation(&spec.kind))
+    else {
+        let found = format!("task kind {} has no code", spec.kind);
+        return Err(Failure::internal(found));
     };
+    let mut prepared = prepare_by(spec, kind, preparation).map_err(input)?;
     prepared
         .warnings
         .extend(inactive_values(spec, kind.keys, &[], None));
     let variables = std::env::vars_os().map(|(name, _)| name);
     prepared.warnings.extend(unknown_variables(variables));
-    let asked = matches!(spec.operation.test, TestPolicy::On | TestPolicy::Again);
-    if asked && prepared.test.is_none() {
-        let why = match kind.accepts_any_parameter {
-            true => "with the kind command a test split is the program's own affair",
-            false => "the task has no test split (data.split.test)",
-        };
-        return Err(Failure::input(format!(
-            "run.test asks for a test of the winner, but {why}: leave it out"
-        )));
-    }
     Ok(prepared)
 }
 
-fn input(problems: Problems) -> Failure {
-    Failure::input(problems.to_string())
-}
-
-/// The log of this run, named by its time.
-fn run_log(storage: &Place, study: &str) -> PathBuf {
-    let dir = logs_dir(&storage.files(), study);
-    let time = messages::clock::now().strftime("%Y%m%dT%H%M%SZ");
-    dir.join(format!("run-{time}-{}.log", std::process::id()))
+/// The preparation itself, with what `tune` asks of every kind.
+fn prepare_by(
+    spec: &StudySpec,
+    kind: &TaskKind,
+    preparation: &dyn Preparation,
+) -> Result<Prepared, Problems> {
+    let found = preparation.prepare(spec);
+    let mut problems = Vec::new();
+    if spec.operation.supervisor.checkpoint && !kind.keeps_checkpoints {
+        let found = format!(
+            "true, but trainings of the task kind {} keep none",
+            kind.name
+        );
+        problems.push(spec.problem("supervisor.checkpoint", found, "no such key"));
+    }
+    let split = found
+        .as_ref()
+        .map_or(!kind.accepts_any_parameter, |p| p.test.is_some());
+    if matches!(spec.operation.test, TestPolicy::On | TestPolicy::Again) && !split {
+        let why = match kind.accepts_any_parameter {
+            true => "a test split is the program's own affair",
+            false => "the task has no test split (data.split.test)",
+        };
+        let found = format!("a test of the winner, but {why}");
+        problems.push(spec.problem("run.test", found, "no such key"));
+    }
+    match found {
+        Ok(prepared) if problems.is_empty() => Ok(prepared),
+        found => {
+            problems.extend(found.err().into_iter().flat_map(|found| found.0));
+            Err(Problems(problems).sorted())
+        }
+    }
 }

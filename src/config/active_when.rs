@@ -134,7 +134,7 @@ pub fn inactive_values(
     limit: Option<&Limit<'_>>,
 ) -> Vec<String> {
     let mut lines = Vec::new();
-    for name in &spec.written {
+    for name in spec.sources.keys() {
         let (Some(value), Some(condition)) = (spec.fixed.get(name), condition_of(keys, name))
         else {
             continue;

@@ -1,5 +1,6 @@
 //! A parsed configuration sorted into its parts, with the overrides applied.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::overrides::Overrides;
@@ -209,6 +210,13 @@ impl Document {
     pub fn source_of_section(&self, section: &str) -> Source {
         let found = self.sections.iter().find(|(name, _)| name == section);
         found.map_or_else(|| self.whole(), |(_, source)| source.clone())
+    }
+
+    /// Where everything that was given stands: sections, entries of `[space]` and plain keys, by name.
+    pub fn sources(&self) -> BTreeMap<String, Source> {
+        let nodes = self.space.iter().chain(&self.keys);
+        let nodes = nodes.map(|(name, node)| (name.clone(), node.source.clone()));
+        self.sections.iter().cloned().chain(nodes).collect()
     }
 
     /// Whether a flag or the environment gives a key its value.

@@ -84,13 +84,24 @@ impl Problem {
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// Puts the problems of a file in the order of its lines, before those of flags and of the
-    /// environment, and drops repetitions.
-    pub(super) fn sorted(mut self) -> Problems {
+    /// Puts the problems of each file in the order of its lines, before those of flags and of the
+    /// environment, and drops repetitions. Files stay in the order in which they were first told.
+    pub fn sorted(mut self) -> Problems {
+        let mut files: Vec<PathBuf> = Vec::new();
+        for problem in &self.0 {
+            if let Source::File(path, _) = &problem.source
+                && !files.contains(path)
+            {
+                files.push(path.clone());
+            }
+        }
         self.0.sort_by_key(|p| match &p.source {
-            Source::File(_, line) => (0, line.unwrap_or(usize::MAX)),
-            Source::Flag(_) => (1, 0),
-            Source::Environment(_) => (2, 0),
+            Source::File(path, line) => {
+                let file = files.iter().position(|file| file == path);
+                (file.unwrap_or(0), line.unwrap_or(usize::MAX))
+            }
+            Source::Flag(_) => (files.len(), 0),
+            Source::Environment(_) => (files.len() + 1, 0),
         });
         self.0.dedup();
         self

@@ -153,8 +153,6 @@ fn partly(
     let (fixed, lists) = (values.single, values.lists);
     let (space, points) = super::space::read(&document, kind, &keys, &fixed, base, &mut problems);
     refuse_dead(&document, &keys, &space, &mut problems);
-    let written = |name: &&String| document.key(name).is_some();
-    let written = fixed.keys().filter(written).cloned().collect();
     let operation = operation(&document, &settings, kind, &mut problems);
     let seed = settings.number("study.seed");
     if problems.is_empty() {
@@ -172,7 +170,7 @@ fn partly(
         seed,
         space,
         fixed,
-        written,
+        sources: document.sources(),
         lists,
         models,
         points,

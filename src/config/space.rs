@@ -43,6 +43,7 @@ pub(super) fn read(
     let parameters = conditional(drafts, document, &scope, problems);
     let (constraints, nodes): (Vec<_>, Vec<_>) =
         constraints(document, &scope, problems).into_iter().unzip();
+    let parameters = with_stand_ins(parameters, kind, &scope);
     let space = Space {
         parameters,
         constraints,
@@ -94,6 +95,24 @@ fn draft(
         default,
         ..Parameter::new(name, domain)
     })
+}
+
+/// Adds a parameter without a value for each entry that is wrong, where a program's placeholders name what
+/// is searched: that there is such a parameter is known all the same. A study with one never starts.
+fn with_stand_ins(
+    mut parameters: Vec<Parameter>,
+    kind: &TaskKind,
+    scope: &Scope,
+) -> Vec<Parameter> {
+    if kind.accepts_any_parameter {
+        let known: BTreeSet<String> = parameters.iter().map(|p| p.name.clone()).collect();
+        let lacking = scope.searched.keys().filter(|name| !known.contains(*name));
+        let nothing = || Domain::Categorical {
+            choices: Vec::new(),
+        };
+        parameters.extend(lacking.map(|name| Parameter::new(name, nothing())));
+    }
+    parameters
 }
 
 /// Adds the conditions and sorts parents first.

@@ -1,14 +1,14 @@
 //! The resolved configuration of a study and of one run of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::values::defaults;
-use crate::KeyType;
 use crate::kinds::keys_of;
+use crate::{KeyType, Problem, Source};
 use device::{Device, DevicePolicy};
 use inject::InjectSpec;
 use search::pruner::{Horizon, PrunerSpec};
@@ -282,10 +282,10 @@ pub struct StudySpec {
     /// Every key that the task kind declares and that is not searched, by dotted name, defaults
     /// filled in; keys without a value are absent. Paths are absolute.
     pub fixed: Params,
-    /// Names of those among `fixed` that the file, a flag or the environment gave a value. Of use
-    /// where a study is resolved alone: it travels nowhere.
+    /// Where the file, a flag or the environment gives a key its value, by dotted name; of entries of
+    /// `[space]` and sections of the file, too. Of use where a study is resolved alone: it travels nowhere.
     #[serde(skip)]
-    pub written: BTreeSet<String>,
+    pub sources: BTreeMap<String, Source>,
     /// Lists of strings among the task kind's keys, by dotted name.
     #[serde(default)]
     pub lists: BTreeMap<String, Vec<String>>,
@@ -333,6 +333,21 @@ impl StudySpec {
     /// Their directions.
     pub fn directions(&self) -> Vec<Direction> {
         self.objectives().iter().map(|o| o.direction).collect()
+    }
+
+    /// A problem with a key of the configuration, where it has its value: else where its section begins.
+    pub fn problem(
+        &self,
+        key: &str,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Problem {
+        let section = key.split('.').next().unwrap_or_default();
+        let source = self.sources.get(key).or_else(|| self.sources.get(section));
+        match source {
+            Some(source) => Problem::new(source, key, found, expected),
+            None => Problem::in_file(&self.file, key, found, expected),
+        }
     }
 
     /// Everything a trial with these parameters is trained with: fixed keys, parameters, and the

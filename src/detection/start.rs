@@ -29,7 +29,7 @@ pub fn weights(spec: &StudySpec) -> Result<Option<TensorFiles>, Problems> {
     let several = searched.iter().filter(|(_, values)| values.len() > 1);
     let several = several.map(|(key, _)| {
         let found = format!("{file}, and a space with {key}");
-        Problem::in_file(&spec.file, WEIGHTS, found, "one encoder: no search over it")
+        spec.problem(WEIGHTS, found, "one encoder: no search over it")
     });
     let several: Vec<Problem> = several.collect();
     if !several.is_empty() {

@@ -120,44 +120,73 @@ const OF_OTHERS: [&str; 8] = [
     "<frozen ",
 ];
 
+/// The file of `python -c`, and of processes that `multiprocessing` spawns.
+const GIVEN_AS_TEXT: &str = "<string>";
+
+/// What Python prints of the calls that it is in.
+#[derive(Clone, Copy, PartialEq)]
+enum Calls {
+    /// A traceback: the nearest frame is the last.
+    Traceback,
+    /// `faulthandler`'s of one thread: the nearest frame is the first.
+    Stack { current: bool },
+}
+
 /// Of the last Python traceback in a program's output, the frame of the user's own code that is the
-/// nearest to the error: `train.py:12 in fit`. Frames of libraries and of Python itself do not count. The stacks that
-/// Python's `faulthandler` prints at a crash begin with the nearest frame.
+/// nearest to the error: `train.py:12 in fit`. Frames of libraries and of Python itself do not count, and code that was
+/// given as a text (`<string>`) where there is no other. Of the stacks that Python's `faulthandler` prints of all
+/// threads it is the current thread's, else that of the last one that has such a frame.
 pub fn own_line(output: &str) -> Option<String> {
-    let mut own = None;
-    let mut nearest_first = false;
+    let mut printed: Vec<(Calls, Vec<String>)> = vec![(Calls::Traceback, Vec::new())];
     for line in output.lines() {
         if line.ends_with("(most recent call first):") {
-            own = None;
-            nearest_first = true;
+            let current = line.trim_start().starts_with("Current thread");
+            printed.push((Calls::Stack { current }, Vec::new()));
+        } else if (line.trim_start()).starts_with("Traceback (most recent call last)") {
+            printed.push((Calls::Traceback, Vec::new()));
+        } else if let (Some(frame), Some((_, frames))) = (own_frame(line), printed.last_mut()) {
+            frames.push(frame);
         }
-        if line
-            .trim_start()
-            .starts_with("Traceback (most recent call last)")
-        {
-            own = None;
-            nearest_first = false;
-        }
-        if nearest_first && own.is_some() {
-            continue;
-        }
-        let Some(frame) = FRAME.captures(line) else {
-            continue;
-        };
-        let file = &frame["file"];
-        let of_others = |place: &&str| match place.starts_with('/') {
-            true => file.contains(*place),
-            false => file.starts_with(*place),
-        };
-        if OF_OTHERS.iter().any(of_others) {
-            continue;
-        }
-        let inside = frame.name("function").map(|f| f.as_str().trim());
-        let inside = inside.filter(|f| *f != "<module>");
-        let inside = inside.map_or_else(String::new, |f| format!(" in {f}"));
-        own = Some(format!("{file}:{}{inside}", &frame["line"]));
     }
-    own
+    let (last, _) = printed.last()?;
+    if *last == Calls::Traceback {
+        let (_, mut frames) = printed.pop()?;
+        frames.reverse();
+        return nearest(&frames);
+    }
+    let stacks = printed
+        .rsplit(|(calls, _)| *calls == Calls::Traceback)
+        .next()?;
+    let current = stacks
+        .iter()
+        .filter(|(calls, _)| *calls == Calls::Stack { current: true });
+    let current = current.rev().find_map(|(_, frames)| nearest(frames));
+    current.or_else(|| stacks.iter().rev().find_map(|(_, frames)| nearest(frames)))
+}
+
+/// The first frame of a file, else the first of all.
+fn nearest(frames: &[String]) -> Option<String> {
+    let of_file = frames
+        .iter()
+        .find(|frame| !frame.starts_with(GIVEN_AS_TEXT));
+    of_file.or(frames.first()).cloned()
+}
+
+/// `train.py:12 in fit`, where a line is a frame of the user's own code.
+fn own_frame(line: &str) -> Option<String> {
+    let frame = FRAME.captures(line)?;
+    let file = &frame["file"];
+    let of_others = |place: &&str| match place.starts_with('/') {
+        true => file.contains(*place),
+        false => file.starts_with(*place),
+    };
+    if OF_OTHERS.iter().any(of_others) {
+        return None;
+    }
+    let inside = frame.name("function").map(|f| f.as_str().trim());
+    let inside = inside.filter(|f| *f != "<module>");
+    let inside = inside.map_or_else(String::new, |f| format!(" in {f}"));
+    Some(format!("{file}:{}{inside}", &frame["line"]))
 }
 
 #[cfg(test)]
@@ -235,5 +264,44 @@ mod tests {
             \x20 File \"/usr/lib/python3.12/ctypes/__init__.py\", line 5 in string_at\n\
             \x20 File \"net.py\", line 12 in forward\n  File \"train.py\", line 30 in <module>\n";
         assert_eq!(own_line(crash).unwrap(), "net.py:12 in forward");
+    }
+
+    #[test]
+    fn of_the_stacks_of_all_threads_the_current_one_is_told_and_a_spawned_process_by_its_file() {
+        let stack = |head: &str, frames: &[(&str, u32)]| {
+            let frames = frames
+                .iter()
+                .map(|(file, line)| format!("  File \"{file}\", line {line} in f\n"));
+            format!(
+                "{head} (most recent call first):\n{}",
+                frames.collect::<String>()
+            )
+        };
+        let lib = ("/usr/lib/python3.12/threading.py", 9);
+        let current = stack(
+            "Current thread 0x2",
+            &[lib, ("work.py", 5), ("<string>", 1)],
+        );
+        let main = stack("Thread 0x1", &[("train.py", 40)]);
+        assert_eq!(
+            own_line(&(current.clone() + &main)).unwrap(),
+            "work.py:5 in f"
+        );
+        let waits = stack("Current thread 0x2", &[lib]);
+        assert_eq!(
+            own_line(&(main.clone() + &waits)).unwrap(),
+            "train.py:40 in f"
+        );
+        let raised = "Traceback (most recent call last):\n  File \"a.py\", line 3, in g\n\
+            \x20 File \"<string>\", line 2, in <lambda>\nE\n";
+        assert_eq!(own_line(raised).unwrap(), "a.py:3 in g");
+        assert_eq!(
+            own_line(&(raised.to_owned() + &waits)),
+            None,
+            "the error was before"
+        );
+        let text =
+            "Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\nE\n";
+        assert_eq!(own_line(text).unwrap(), "<string>:1");
     }
 }

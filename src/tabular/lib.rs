@@ -125,9 +125,7 @@ impl Preparation for Tabular {
 
 /// Keys that do not fit what is predicted.
 fn misfits(spec: &StudySpec, data: &TableRows) -> Vec<Problem> {
-    let problem = |key: &str, found: String, expected: &str| {
-        Problem::in_file(&spec.file, key, found, expected)
-    };
+    let problem = |key: &str, found: String, expected: &str| spec.problem(key, found, expected);
     let regression = data.is_regression();
     let of_numbers = |metric: &str| ["rmse", "mae", "r2"].contains(&metric);
     let metrics = spec.objectives().into_iter().map(|o| o.metric.as_str());

@@ -18,7 +18,7 @@ pub fn refuse_dead(spec: &StudySpec, layers: &BTreeMap<String, i64>) -> Vec<Prob
     let dead = dead.filter(|(_, _, values)| values.alive.is_empty());
     dead.map(|(parameter, condition, values)| {
         let (found, expected) = explain_dead(&spec.space, parameter, condition, &values);
-        Problem::in_file(&spec.file, &parameter.name, found, expected)
+        spec.problem(&parameter.name, found, expected)
     })
     .collect()
 }
@@ -131,7 +131,8 @@ mod tests {
         spec.fixed
             .insert("optim.layerwise_lr_decay".into(), 0.9.into());
         assert!(super::warnings(&spec, &layers()).is_empty(), "a default");
-        spec.written = ["optim.layerwise_lr_decay".into()].into();
+        let line = config::Source::File("t.toml".into(), Some(3));
+        spec.sources = [("optim.layerwise_lr_decay".into(), line)].into();
         assert_eq!(
             super::warnings(&spec, &layers()),
             [

@@ -155,7 +155,7 @@ fn limits(spec: &StudySpec, checkpoint: &Checkpoint) -> Vec<Problem> {
             let (_, high) = bounds(spec, key, &checkpoint.name)?;
             let found = format!("{high} with the model {}", checkpoint.name);
             let expected = format!("at most {limit}, the model's {what}");
-            (high > limit as i64).then(|| Problem::in_file(&spec.file, key, found, expected))
+            (high > limit as i64).then(|| spec.problem(key, found, expected))
         })
         .collect()
 }

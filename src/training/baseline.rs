@@ -129,7 +129,7 @@ pub fn idle_threshold(spec: &StudySpec, classes: usize) -> Option<Problem> {
         _ => format!("a threshold for {classes} classes"),
     };
     let expected = "no such key, or two classes and a metric of predicted classes such as macro_f1";
-    Some(Problem::in_file(&spec.file, THRESHOLD, found, expected))
+    Some(spec.problem(THRESHOLD, found, expected))
 }
 
 #[cfg(test)]

@@ -34,12 +34,7 @@ pub fn load<D: Samples>(
     let data = match path {
         Some(path) => read(path).map_err(|found| problems.extend(found.0)).ok(),
         None => {
-            problems.push(Problem::in_file(
-                &spec.file,
-                "data.path",
-                "no value",
-                "a .csv or .jsonl file",
-            ));
+            problems.push(spec.problem("data.path", "no value", "a .csv or .jsonl file"));
             None
         }
     };
@@ -93,7 +88,7 @@ fn too_many_folds(
         0 | 1 => "at least two such for folds at all: more rows, or no folds".to_owned(),
         _ => format!("at most {most} folds: each has rows of every class"),
     };
-    (folds.len() > most).then(|| Problem::in_file(&spec.file, "data.folds", found, expected))
+    (folds.len() > most).then(|| spec.problem("data.folds", found, expected))
 }
 
 /// The parts of the rows, drawn or as the data's column has them, and the folds.
@@ -126,8 +121,7 @@ fn fractions(spec: &StudySpec) -> Result<[f64; 3], Problem> {
     if (sum - 1.0).abs() < 1e-6 && all[0] > 0.0 && all[1] > 0.0 && all[2] >= 0.0 {
         return Ok(all);
     }
-    Err(Problem::in_file(
-        &spec.file,
+    Err(spec.problem(
         "data.split",
         format!("train {}, validation {}, test {}", all[0], all[1], all[2]),
         "shares that sum to 1, of train and validation above 0",

@@ -27,7 +27,7 @@ pub fn study_of(kind: &config::TaskKind, metric: &str) -> StudySpec {
             ..Space::default()
         },
         fixed,
-        written: Default::default(),
+        sources: Default::default(),
         lists: std::collections::BTreeMap::new(),
         models: std::collections::BTreeMap::new(),
         points: Vec::new(),

@@ -97,6 +97,20 @@ fn a_crash_of_one_two_and_three_parameters_is_told_by_exactly_these() {
 }
 
 #[test]
+fn what_the_nearest_survivor_shares_is_found_by_another_that_has_the_rest() {
+    let project = study("[ $m = b ] && [ $TUNE_PARAM_P4 -ge 6 ]", SEGV);
+    let near = FAILING.map(|value| if value == "p4=9" { "p4=1" } else { value });
+    for point in [&near[..], &["p4=7"]] {
+        project.expect(0, &[&["enqueue", "t"], point].concat());
+    }
+    project.expect(0, &["t", "--trials", "4"]);
+    let found = bisected(&project, 0);
+    assert_eq!(found["against"], 2, "{found:#}");
+    assert_eq!(found["contradicted"], json!([3]));
+    assert_eq!(found["sentence"], "p4 >= 6 together with mode = b");
+}
+
+#[test]
 fn a_parameter_that_exists_only_beside_another_value_is_told_with_it() {
     let project = study("[ $d -gt 4 ]", SEGV);
     let (stdout, _) = project.expect(0, &["bisect", "t", "1"]);

@@ -48,12 +48,18 @@ pub(super) fn bisect(common: &Common, args: &BisectArgs) -> Result<Exit, Failure
     let (spec, trial) = replay::find(&storage, &args.study, args.number, args.device.as_ref())?;
     let recorded = Recorded::of(&trial)?;
     replay::same_inputs(&storage, &args.study, &spec, &trial)?;
-    let against = survivors(&storage, &args.study, &spec.space, &trial)?;
+    let known = Survivors::of(&storage, &args.study, &spec.space, &trial)?;
     let plan = replay::plan(&storage, spec.clone(), &trial, false)?;
     let tune = run::command_in(common, &project)?;
     let mut found = Found::new(&plan, &tune);
     let mut runs = Runs::new(plan, recorded, args.budget, !common.json && !common.quiet)?;
-    let outcome = search(&mut runs, &spec.space, &trial, against, &mut found);
+    let outcome = Search {
+        runs: &mut runs,
+        space: &spec.space,
+        trial: &trial,
+        found: &mut found,
+    }
+    .run(&known);
     let outcome = outcome.and_then(|outcome| match outcome {
         Outcome::Found | Outcome::NoParameter => {
             found.rows = rows::rows(&mut runs, &spec, &trial.params, found.rate)?;
@@ -72,84 +78,137 @@ pub(super) fn bisect(common: &Common, args: &BisectArgs) -> Result<Exit, Failure
     Ok(found.outcome.exit())
 }
 
-/// Points that the failing one is compared with: the nearest trials that ended by their own result, and last the point
-/// of the defaults, which is another one.
-fn survivors(
-    storage: &Place,
-    study: &str,
-    space: &Space,
-    failing: &FrozenTrial,
-) -> Result<Vec<(Against, Params)>, Failure> {
-    let store = Store::open_read_only(storage)?;
-    let study = store::choose(&store, Some(study))?;
-    let mut trials = store.trials(study.study_id)?;
-    trials.retain(|t| {
-        t.state == TrialState::Complete && t.params != failing.params && space.holds(&t.params)
-    });
-    let far = |t: &FrozenTrial| distance(space, &t.params, &failing.params);
-    trials.sort_by(|a, b| far(a).total_cmp(&far(b)).then(a.number.cmp(&b.number)));
-    trials.truncate(SURVIVORS);
-    let of = |t: FrozenTrial| (Against::Trial(t.number), t.params);
-    let mut points: Vec<(Against, Params)> = trials.into_iter().map(of).collect();
-    let defaults = space.point(&Params::new());
-    let another = defaults != failing.params && points.iter().all(|(_, p)| *p != defaults);
-    if another && space.holds(&defaults) {
-        points.push((Against::Defaults, defaults));
-    }
-    Ok(points)
+/// Points that the failing one may be compared with.
+struct Survivors {
+    /// Trials that ended by their own result, the nearest first.
+    trials: Vec<(Against, Params)>,
+    /// The point of the defaults, where it is another one.
+    defaults: Option<Params>,
 }
 
-/// Runs the failing point until its rate is known, then points between it and each of the others, until one of these
-/// survives.
-fn search(
-    runs: &mut Runs,
-    space: &Space,
-    trial: &FrozenTrial,
-    against: Vec<(Against, Params)>,
-    found: &mut Found,
-) -> Result<Outcome, Stop> {
-    while found.rate.measured() == Measured::More && !runs.fails_otherwise(found.rate) {
-        let failed = runs.fails(&format!("trial {}", trial.number), &trial.params, None)?;
-        found.rate.add(failed);
-    }
-    if found.rate.failed == 0 {
-        return Ok(match runs.others.is_empty() {
-            true => Outcome::Gone,
-            false => Outcome::Otherwise,
+impl Survivors {
+    fn of(
+        storage: &Place,
+        study: &str,
+        space: &Space,
+        failing: &FrozenTrial,
+    ) -> Result<Survivors, Failure> {
+        let store = Store::open_read_only(storage)?;
+        let study = store::choose(&store, Some(study))?;
+        let mut trials = store.trials(study.study_id)?;
+        trials.retain(|t| {
+            t.state == TrialState::Complete && t.params != failing.params && space.holds(&t.params)
         });
+        let far = |t: &FrozenTrial| distance(space, &t.params, &failing.params);
+        trials.sort_by(|a, b| far(a).total_cmp(&far(b)).then(a.number.cmp(&b.number)));
+        let of = |t: FrozenTrial| (Against::Trial(t.number), t.params);
+        let defaults = space.point(&Params::new());
+        let another = defaults != failing.params && space.holds(&defaults);
+        Ok(Survivors {
+            trials: trials.into_iter().map(of).collect(),
+            defaults: another.then_some(defaults),
+        })
     }
-    for (which, survivor) in against {
-        let between = Between::new(space, &survivor, &trial.params);
+
+    /// What is compared first: the nearest trials, and last the defaults.
+    fn nearest(&self) -> impl Iterator<Item = (Against, &Params)> {
+        let near = self.trials.iter().take(SURVIVORS);
+        let alike = |defaults: &&Params| near.clone().all(|(_, point)| point != *defaults);
+        let defaults = self.defaults.iter().filter(alike);
+        let near = near.clone().map(|(which, point)| (*which, point));
+        near.chain(defaults.map(|point| (Against::Defaults, point)))
+    }
+}
+
+/// Runs the failing point until its rate is known, then points between it and others.
+struct Search<'a> {
+    runs: &'a mut Runs,
+    space: &'a Space,
+    trial: &'a FrozenTrial,
+    found: &'a mut Found,
+}
+
+impl Search<'_> {
+    fn run(&mut self, known: &Survivors) -> Result<Outcome, Stop> {
+        let Search { runs, trial, .. } = self;
+        let rate = &mut self.found.rate;
+        while rate.measured() == Measured::More && !runs.fails_otherwise(*rate) {
+            let failed = runs.fails(&format!("trial {}", trial.number), &trial.params, None)?;
+            rate.add(failed);
+        }
+        if rate.failed == 0 {
+            return Ok(match runs.others.is_empty() {
+                true => Outcome::Gone,
+                false => Outcome::Otherwise,
+            });
+        }
+        for (which, survivor) in known.nearest() {
+            if self.compare(which, survivor)? {
+                self.complete(known)?;
+                return Ok(Outcome::Found);
+            }
+        }
+        Ok(Outcome::NoParameter)
+    }
+
+    /// What a trial shares with its nearest survivor may belong to the cause, too. Then another trial has all of what
+    /// was found, and survived: in what the failing one differs from that is the rest.
+    fn complete(&mut self, known: &Survivors) -> Result<(), Stop> {
+        let mut tried: Vec<Against> = self.found.against.into_iter().collect();
+        tried.extend(&self.found.fail_too);
+        for _ in 0..SURVIVORS {
+            let contradicts = |(which, point): &&(Against, Params)| {
+                !tried.contains(which) && self.found.cause.iter().all(|member| member.holds(point))
+            };
+            let Some((which, survivor)) = known.trials.iter().find(contradicts) else {
+                return Ok(());
+            };
+            tried.push(*which);
+            self.compare(*which, survivor)?;
+        }
+        Ok(())
+    }
+
+    /// Looks for what makes a survivor fail, and adds it to the cause; whether it is a survivor.
+    fn compare(&mut self, which: Against, survivor: &Params) -> Result<bool, Stop> {
+        let Search { space, trial, .. } = *self;
+        let between = Between::new(space, survivor, &trial.params);
         let count = between.names().len();
-        runs.say(&format!("compared with {which}, {count} values apart"));
+        self.runs
+            .say(&format!("compared with {which}, {count} values apart"));
         let mut points = Points {
             between,
             number: trial.number,
             failing: &trial.params,
-            runs,
+            runs: self.runs,
         };
-        let answer = smallest(&mut points, count, found.rate);
+        let answer = smallest(&mut points, count, self.found.rate);
         if matches!(answer.end, End::BaseFails) {
-            found.fail_too.push(which);
-            continue;
+            self.found.fail_too.push(which);
+            return Ok(false);
         }
         let named = |parts: &Parts| -> Vec<String> {
             let names = points.between.names();
             let named = parts.iter().filter_map(|part| names.get(*part));
             named.map(|name| (*name).to_owned()).collect()
         };
-        let member = |name: String| Member::new(&name, &trial.params, &survivor);
-        found.cause = named(&answer.parts).into_iter().map(member).collect();
-        found.among = named(&answer.among);
-        found.differ = count;
-        found.against = Some(which);
-        if let End::Stopped(stop) = answer.end {
-            return Err(stop);
-        }
-        narrow(&mut points, space, &answer.parts, found)?;
-        return Ok(Outcome::Found);
+        let member = |name: String| Member::new(&name, &trial.params, survivor);
+        let mut members: Vec<Member> = named(&answer.parts).into_iter().map(member).collect();
+        self.found.among = named(&answer.among);
+        self.found.compared(which, count);
+        let ended = match answer.end {
+            End::Stopped(stop) => Err(stop),
+            End::Found | End::BaseFails => narrow(
+                &mut points,
+                space,
+                &answer.parts,
+                &mut members,
+                self.found.rate,
+            ),
+        };
+        self.found.add(members);
+        ended.map(|()| true)
     }
-    Ok(Outcome::NoParameter)
 }
 
 /// Finds from which values on the numbers of the cause fail; what is found counts although the budget ends.
@@ -157,12 +216,13 @@ fn narrow(
     points: &mut Points<'_>,
     space: &Space,
     cause: &Parts,
-    found: &mut Found,
+    members: &mut [Member],
+    rate: Rate,
 ) -> Result<(), Stop> {
     let Some(point) = points.between.point(cause) else {
         return Ok(());
     };
-    for member in &mut found.cause {
+    for member in members {
         let (Some((_, parameter)), Some(survives)) = (space.find(&member.name), &member.survives)
         else {
             continue;
@@ -178,9 +238,7 @@ fn narrow(
             let mut point = point.clone();
             point.insert(parameter.name.clone(), value.clone());
             match space.holds(&point) {
-                true => points
-                    .survives(&member.name, value, &point, found.rate)
-                    .map(Some),
+                true => points.survives(&member.name, value, &point, rate).map(Some),
                 false => Ok(None),
             }
         };

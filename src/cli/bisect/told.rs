@@ -103,6 +103,19 @@ impl Member {
         }
     }
 
+    /// Whether a point fails as far as this parameter goes.
+    pub(super) fn holds(&self, point: &Params) -> bool {
+        let Some(value) = point.get(&self.name) else {
+            return false;
+        };
+        let survives = self.survives.as_ref().and_then(Value::as_f64);
+        match (self.fails.as_f64(), survives, value.as_f64()) {
+            (Some(fails), Some(survives), Some(value)) if fails < survives => value <= fails,
+            (Some(fails), Some(_), Some(value)) => value >= fails,
+            _ => *value == self.value,
+        }
+    }
+
     /// `optim.lr > 0.01`, `model.name = "large"`.
     fn condition(&self) -> String {
         let name = printable(&self.name);
@@ -198,6 +211,8 @@ pub(super) struct Found {
     pub(super) against: Option<Against>,
     /// In how many parameters the two points differ.
     pub(super) differ: usize,
+    /// Further survivors, which had all of what the cause seemed to be.
+    pub(super) contradicted: Vec<Against>,
     /// Points that were no survivors.
     pub(super) fail_too: Vec<Against>,
     pub(super) cause: Vec<Member>,
@@ -223,6 +238,7 @@ impl Found {
             rate: Rate::default(),
             against: None,
             differ: 0,
+            contradicted: Vec::new(),
             fail_too: Vec::new(),
             cause: Vec::new(),
             among: Vec::new(),
@@ -232,6 +248,21 @@ impl Found {
             duration: Duration::ZERO,
             log: None,
         }
+    }
+
+    /// A survivor was found: the first one, or one that had all of what the cause seemed to be.
+    pub(super) fn compared(&mut self, which: Against, differ: usize) {
+        match self.against {
+            None => (self.against, self.differ) = (Some(which), differ),
+            Some(_) => self.contradicted.push(which),
+        }
+    }
+
+    /// Adds to the cause; of a parameter that it has already, the later bounds are the narrower ones.
+    pub(super) fn add(&mut self, members: Vec<Member>) {
+        let again = |known: &Member| members.iter().any(|member| member.name == known.name);
+        self.cause.retain(|known| !again(known));
+        self.cause.extend(members);
     }
 
     /// How it came out, with what was found of the rows.
@@ -323,7 +354,7 @@ impl Serialize for Found {
         let told = json!({
             "study": self.study, "number": self.number, "outcome": self.outcome, "fault": fault,
             "rate": {"failed": self.rate.failed, "runs": self.rate.all},
-            "against": self.against, "differ": self.differ, "fail_too": self.fail_too,
+            "against": self.against, "differ": self.differ, "contradicted": self.contradicted, "fail_too": self.fail_too,
             "cause": self.cause, "among": self.among, "rows": self.rows, "others": self.others, "runs": self.runs,
             "duration_s": self.duration.as_secs_f64(), "log": self.log, "sentence": self.sentence(),
             "next": self.next(),
@@ -365,6 +396,9 @@ impl Answer for Found {
                 "against: {against}, {} apart\n",
                 plural(self.differ as u64, "value")
             );
+        }
+        for trial in &self.contradicted {
+            text += &format!("against: {trial} too, which has the rest of the cause\n");
         }
         self.cause.iter().for_each(|member| text += &member.line());
         let tried = plural(self.runs.into(), "run");

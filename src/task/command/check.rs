@@ -94,7 +94,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn problem(&mut self, key: &str, found: impl Into<String>, expected: impl Into<String>) {
-        let problem = Problem::in_file(&self.spec.file, key, found, expected);
+        let problem = self.spec.problem(key, found, expected);
         self.problems.push(problem);
     }
 

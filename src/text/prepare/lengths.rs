@@ -97,8 +97,7 @@ impl Reach<'_> {
         let mut problems = Vec::new();
         if room(low) < 1 {
             let least = low - room(low) + 1;
-            problems.push(Problem::in_file(
-                &spec.file,
+            problems.push(spec.problem(
                 LENGTH,
                 format!("{low} with the model {name}"),
                 format!("at least {least}: one token beside the special ones"),
@@ -138,7 +137,7 @@ impl Reach<'_> {
 }
 
 fn problem(spec: &StudySpec, found: String, expected: String) -> Problem {
-    Problem::in_file(&spec.file, STRIDE, found, expected)
+    spec.problem(STRIDE, found, expected)
 }
 
 /// `; by class, median: 0: 20, 1: 31`; nothing for many classes.

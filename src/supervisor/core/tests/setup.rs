@@ -50,7 +50,7 @@ pub fn spec(trials: u64, slots: usize) -> StudySpec {
             ..Space::default()
         },
         fixed: Params::new(),
-        written: Default::default(),
+        sources: Default::default(),
         lists: BTreeMap::new(),
         models: BTreeMap::new(),
         points: vec![],
