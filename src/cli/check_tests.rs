@@ -71,7 +71,7 @@ fn spec() -> StudySpec {
         seed: 0,
         space: space(),
         fixed: Params::from([("train.epochs".to_owned(), Value::Int(4))]),
-        written: Default::default(),
+        sources: Default::default(),
         lists: BTreeMap::new(),
         models: BTreeMap::new(),
         points: vec![Params::from([("optim.lr".to_owned(), Value::Float(1e-4))])],

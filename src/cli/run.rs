@@ -14,7 +14,7 @@ use crate::check_report;
 use config::Prepared;
 use config::active_when::inactive_values;
 use config::places::{Project, Wanted, find_project, find_task, holds, is_path};
-use config::{Overrides, Problem, Problems, Shown, StudySpec, TaskKind, TestPolicy, resolve};
+use config::{Overrides, Problem, Problems, Shown, StudySpec, TestPolicy, resolve};
 use config::{overrides_from_environment, unknown_variables};
 use detection::TextDetection;
 use device::Device;
@@ -349,26 +349,26 @@ fn asked(project: &Project, task: &str, flags: Overrides) -> Result<(PathBuf, Ov
     Ok((file, overrides))
 }
 
-/// What a preparation finds in a configuration that has these problems; nothing where one of them may be
-/// the reason.
+/// What a preparation finds in a configuration that has these problems, as far as none of them may be the
+/// reason.
 fn further(spec: &StudySpec, problems: &Problems) -> Vec<Problem> {
-    let reason = |problem: &Problem| {
-        let sections = ["data", "model", "models", "tok"];
-        let section = |key: &String| key.split(['.', '[']).next().unwrap_or_default().to_owned();
-        let section = problem.key.as_ref().map(section).unwrap_or_default();
-        section.is_empty() || sections.contains(&section.as_str())
+    let section = |problem: &Problem| {
+        let key = problem.key.as_deref().unwrap_or_default();
+        key.split(['.', '[']).next().unwrap_or_default().to_owned()
     };
-    if problems.0.iter().any(reason) {
+    let told: Vec<String> = problems.0.iter().map(section).collect();
+    let read = ["data", "model", "models", "tok"];
+    let reason =
+        |told: &String| told.is_empty() || !spec.runs_programs() && read.contains(&told.as_str());
+    if told.iter().any(reason) {
         return Vec::new();
     }
-    let (Some(kind), Some(preparation)) =
-        (config::kinds::kind(&spec.kind), preparation(&spec.kind))
-    else {
-        return Vec::new();
-    };
-    let found = prepare_by(spec, kind, preparation).err();
+    let found = preparation(&spec.kind).and_then(|kind| prepare_by(spec, kind).err());
     let mut found = found.map_or_else(Vec::new, |problems| problems.0);
-    found.retain(|found| problems.0.iter().all(|told| told.key != found.key));
+    found.retain(|found| {
+        let objective = section(found) == "objective" && told.iter().any(|t| t == "objective");
+        !objective && problems.0.iter().all(|told| told.key != found.key)
+    });
     found
 }
 
@@ -393,27 +393,19 @@ pub(super) fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> 
 
 /// What is found out of a study before it starts, with what to say of values that act nowhere.
 pub(super) fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
-    let (Some(kind), Some(preparation)) =
-        (config::kinds::kind(&spec.kind), preparation(&spec.kind))
-    else {
-        let found = format!("task kind {} has no code", spec.kind);
-        return Err(Failure::internal(found));
-    };
-    let mut prepared = prepare_by(spec, kind, preparation).map_err(input)?;
-    prepared
-        .warnings
-        .extend(inactive_values(spec, kind.keys, &[], None));
+    let preparation = preparation(&spec.kind)
+        .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
+    let mut prepared = prepare_by(spec, preparation).map_err(input)?;
+    let inactive = inactive_values(spec, preparation.kind().keys, &[], None);
+    prepared.warnings.extend(inactive);
     let variables = std::env::vars_os().map(|(name, _)| name);
     prepared.warnings.extend(unknown_variables(variables));
     Ok(prepared)
 }
 
 /// The preparation itself, with what `tune` asks of every kind.
-fn prepare_by(
-    spec: &StudySpec,
-    kind: &TaskKind,
-    preparation: &dyn Preparation,
-) -> Result<Prepared, Problems> {
+fn prepare_by(spec: &StudySpec, preparation: &dyn Preparation) -> Result<Prepared, Problems> {
+    let kind = preparation.kind();
     let found = preparation.prepare(spec);
     let mut problems = Vec::new();
     if spec.operation.supervisor.checkpoint && !kind.keeps_checkpoints {
@@ -441,4 +433,15 @@ fn prepare_by(
             Err(Problems(problems).sorted())
         }
     }
+}
+
+fn input(problems: Problems) -> Failure {
+    Failure::input(problems.to_string())
+}
+
+/// The log of this run, named by its time.
+fn run_log(storage: &Place, study: &str) -> PathBuf {
+    let dir = logs_dir(&storage.files(), study);
+    let time = messages::clock::now().strftime("%Y%m%dT%H%M%SZ");
+    dir.join(format!("run-{time}-{}.log", std::process::id()))
 }

@@ -56,6 +56,16 @@ pub(super) fn read(
     })
 }
 
+/// What stands for an objective with problems where the rest of the study is looked at. Such a study never
+/// starts.
+pub(super) fn stand_in(kind: &TaskKind) -> Objective {
+    let first = kind.metrics.first();
+    Objective {
+        metric: first.map_or("value", |metric| metric.name).to_owned(),
+        direction: first.map_or(Direction::Minimize, |metric| metric.direction),
+    }
+}
+
 /// Whether several objectives are asked for, valid or not.
 pub(super) fn several_asked(document: &Document, settings: &Settings) -> bool {
     let outside = |key: &str| document.overridden(key);

@@ -31,7 +31,7 @@ pub fn resolve(file: &Path, overrides: &Overrides) -> Result<StudySpec, Problems
 }
 
 /// The same, with as much of the study as can be read beside the problems: for who looks for what is
-/// wrong elsewhere. `None` where the kind of task or the objective is not known.
+/// wrong elsewhere. `None` where the kind of task is not known.
 pub fn resolve_partly(file: &Path, overrides: &Overrides) -> (Option<StudySpec>, Problems) {
     let (_, spec, problems) = of_file(file, overrides);
     (spec, problems)
@@ -160,12 +160,13 @@ fn partly(
         refuse_unsatisfiable(&document, &space, &points, searched, &mut problems);
     }
     let mut objectives = objectives.into_iter();
-    let spec = objectives.next().map(|objective| StudySpec {
+    let objective = objectives.next();
+    let spec = StudySpec {
         task,
         kind: kind.name.to_owned(),
         file: input.absolute.to_owned(),
         study,
-        objective,
+        objective: objective.unwrap_or_else(|| objectives::stand_in(kind)),
         further: objectives.collect(),
         seed,
         space,
@@ -175,8 +176,8 @@ fn partly(
         models,
         points,
         operation,
-    });
-    (document, spec, Problems(problems).sorted())
+    };
+    (document, Some(spec), Problems(problems).sorted())
 }
 
 /// The kind that the configuration names, if there is one of that name.

@@ -111,12 +111,15 @@ impl Survivors {
     }
 
     /// What is compared first: the nearest trials, and last the defaults.
-    fn nearest(&self) -> impl Iterator<Item = (Against, &Params)> {
+    fn nearest(&self) -> Vec<(Against, &Params)> {
         let near = self.trials.iter().take(SURVIVORS);
-        let alike = |defaults: &&Params| near.clone().all(|(_, point)| point != *defaults);
-        let defaults = self.defaults.iter().filter(alike);
-        let near = near.clone().map(|(which, point)| (*which, point));
-        near.chain(defaults.map(|point| (Against::Defaults, point)))
+        let mut nearest: Vec<_> = near.map(|(which, point)| (*which, point)).collect();
+        if let Some(defaults) = &self.defaults
+            && nearest.iter().all(|(_, point)| *point != defaults)
+        {
+            nearest.push((Against::Defaults, defaults));
+        }
+        nearest
     }
 }
 

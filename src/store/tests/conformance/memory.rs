@@ -106,7 +106,7 @@ fn recorded(task: &str) -> RunRecord {
         seed: 0,
         space: Space::default(),
         fixed: [("model.width".to_owned(), Value::Int(77))].into(),
-        written: Default::default(),
+        sources: Default::default(),
         lists: [].into(),
         models: [].into(),
         points: vec![],
