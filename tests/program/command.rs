@@ -400,6 +400,25 @@ fn all_that_is_wrong_with_a_command_is_told_at_once() {
     ] {
         assert!(error.contains(part), "{part} in\n{error}");
     }
+
+    // What is wrong with [space] and [objective] hides nothing of the program, and the parameters are known.
+    let text = "[task]\nkind = \"command\"\nrun = [\"echo\", \"{lr}\", \"{bach}\"]\nvalue = \"f1=(\"\n\
+                dir = \"nowhere\"\n[objective]\ndirection = \"sideways\"\n\
+                [space]\nlr = { low = 1.0, high = 0.1 }\nbatch = { choices = [] }\n[run]\ntest = \"on\"\n";
+    project.config("t", text);
+    let (_, error) = project.expect(2, &["t"]);
+    for part in [
+        "7 problems",
+        "t.toml:3: task.run: found {bach}, which is no parameter, expected one of batch, lr (did you mean batch?)",
+        "t.toml:4: task.value: found 'f1=('",
+        "t.toml:5: task.dir: found ",
+        "t.toml:7: objective.direction: found \"sideways\"",
+        "t.toml:9: lr: found low = 1.0 above high = 0.1",
+        "t.toml:10: batch: found choices = an empty array",
+        "t.toml:12: run.test: found a test of the winner",
+    ] {
+        assert!(error.contains(part), "{part} in\n{error}");
+    }
 }
 
 #[test]

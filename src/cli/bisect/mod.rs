@@ -177,8 +177,9 @@ impl Search<'_> {
         let Search { space, trial, .. } = *self;
         let between = Between::new(space, survivor, &trial.params);
         let count = between.names().len();
+        let apart = report::format::plural(count as u64, "value");
         self.runs
-            .say(&format!("compared with {which}, {count} values apart"));
+            .say(&format!("compared with {which}, {apart} apart"));
         let mut points = Points {
             between,
             number: trial.number,
