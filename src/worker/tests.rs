@@ -97,7 +97,7 @@ fn study(kind: &str) -> StudySpec {
         seed: 0,
         space: Space::default(),
         fixed: Params::new(),
-        written: Default::default(),
+        sources: Default::default(),
         lists: BTreeMap::new(),
         models: BTreeMap::new(),
         points: vec![],
