@@ -1,6 +1,7 @@
 """Ask and tell, and reading, from Python on the real program."""
 
 import os
+import signal
 import sys
 import unittest
 
@@ -53,6 +54,42 @@ class AskAndTell(InProject):
         study.tell(good, 0.1)
         self.assertTrue(any([bad.report(step, 5.0) for step in range(1, 5)]))
         study.tell(bad, state="pruned")
+
+    def test_ctrl_c_in_a_call_leaves_replies_with_their_calls(self):
+        study = self.study()
+        first = study.ask()
+        os.kill(study._process.pid, signal.SIGSTOP)
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with self.assertRaises(KeyboardInterrupt):
+            study.ask()
+        os.kill(study._process.pid, signal.SIGCONT)
+        study.tell(first, 0.5)
+        self.assertEqual(study.ask().id, 2, "the interrupted call asked for 1")
+        with self.assertRaisesRegex(tune.Error, "NaN"):
+            study.tell(2, float("nan"))
+
+    def test_a_forked_process_neither_uses_nor_holds_the_study(self):
+        study = self.study()
+        study.ask()
+        ends, end = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(end)
+            try:
+                study.ask()
+            except tune.Error as error:
+                study.close()
+                os.read(ends, 1)
+                os._exit(0 if "not in a fork" in str(error) else 1)
+            os._exit(2)
+        os.close(ends)
+        self.assertEqual(study.ask().id, 1)
+        # It would wait for the child, which waits for this process.
+        study.close()
+        os.close(end)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
 
     def test_what_makes_no_sense_is_told(self):
         for space, message in [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Dict, List, Mapping, Optional, Type, Union
 
@@ -98,8 +99,11 @@ class Study:
             request["storage"] = os.fspath(storage)
         if name is not None:
             request["study"] = name
-        self._lock = threading.Lock()
+        # Ctrl-C ends a wait of the caller's thread, never a call between its request and its reply.
+        self._calls = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tune-study")
+        self._owner = os.getpid()
         self._process = _start(program)
+        _studies.add(self)
         try:
             self.call(**request)
         except BaseException:
@@ -132,34 +136,46 @@ class Study:
         Raises:
             Error: the request is refused, or the program has ended.
         """
-        with self._lock:
-            send, receive = self._process.stdin, self._process.stdout
-            if send is None or receive is None or send.closed:
-                raise Error("the study is closed")
-            try:
-                send.write(json.dumps(request, default=plain) + "\n")
-                send.flush()
-                line = receive.readline()
-            except BrokenPipeError:
-                line = ""
-            if not line:
-                raise Error(f"tune ask-tell has ended (status {self._process.wait()}); what it said is on stderr")
-        reply: Dict[str, Any] = json.loads(line)
+        if os.getpid() != self._owner:
+            raise Error(f"the study is of process {self._owner}: expected its calls there, not in a fork of it")
+        line = json.dumps(request, default=plain) + "\n"
+        try:
+            said = self._calls.submit(self._exchange, line)
+        except RuntimeError:
+            raise Error("the study is closed") from None
+        reply: Dict[str, Any] = json.loads(said.result())
         if "error" in reply:
             raise Error(reply["error"])
         return reply
 
     def close(self) -> None:
         """Ends the search; trials that were not told become FAIL where the study is kept."""
-        with self._lock:
-            if self._process.stdin is not None:
-                try:
-                    self._process.stdin.close()
-                except BrokenPipeError:
-                    pass
-            self._process.wait()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
+        if os.getpid() != self._owner:
+            return
+        self._calls.shutdown()
+        if self._process.stdin is not None:
+            try:
+                self._process.stdin.close()
+            except BrokenPipeError:
+                pass
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _exchange(self, request: str) -> str:
+        """Sends a line, and gives the line that comes back."""
+        send, receive = self._process.stdin, self._process.stdout
+        line = ""
+        if send is not None and receive is not None:
+            try:
+                send.write(request)
+                send.flush()
+                line = receive.readline()
+            except BrokenPipeError:
+                pass
+        if not line:
+            raise Error(f"tune ask-tell has ended (status {self._process.wait()}); what it said is on stderr")
+        return line
 
     def __enter__(self) -> Study:
         return self
@@ -168,6 +184,24 @@ class Study:
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         self.close()
+
+
+_studies: weakref.WeakSet[Study] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """A process that was forked holds the pipes of its parent's studies, and these end when they are closed: it puts
+    others in their places, so that nothing of what it has copied is ever written to them.
+    """
+    for study in _studies:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for pipe in (study._process.stdin, study._process.stdout):
+            if pipe is not None and not pipe.closed:
+                os.dup2(nowhere, pipe.fileno(), inheritable=False)
+        os.close(nowhere)
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _start(named: Optional[str]) -> subprocess.Popen[str]:

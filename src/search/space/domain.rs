@@ -5,7 +5,7 @@ use std::fmt;
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-use super::Value;
+use super::{EXACT, Value};
 
 /// A parameter's domain. Bounds are inclusive. The kinds and their fields are those of Optuna's
 /// `FloatDistribution`, `IntDistribution` and `CategoricalDistribution`.
@@ -341,11 +341,13 @@ impl Domain {
                 low, high, step, ..
             } => {
                 let most = (high - low) / step;
-                let k = ((x - low as f64) / step as f64)
-                    .round()
-                    .clamp(0.0, most as f64);
-                // As a float, `most` may have been rounded up.
-                Value::Int(low + (k as i64).min(most) * step)
+                // The distance of two exact integers may be none that a float has.
+                let exact = x.fract() == 0.0 && x.abs() <= EXACT as f64;
+                let k = match (x as i64).checked_sub(low).filter(|_| exact) {
+                    Some(distance) => distance.saturating_add(step / 2).div_euclid(step),
+                    None => ((x - low as f64) / step as f64).round() as i64,
+                };
+                Value::Int(low + k.clamp(0, most) * step)
             }
             Domain::Categorical { ref choices } => {
                 choices[(x.max(0.0).round() as usize).min(choices.len() - 1)].clone()
@@ -417,6 +419,20 @@ mod tests {
         assert_eq!(
             int(64, 512, false, 32).with_high(400.0),
             int(64, 384, false, 32)
+        );
+    }
+
+    #[test]
+    fn whole_numbers_stay_what_they_are_in_ranges_that_no_float_spans() {
+        let widest = int(-EXACT, EXACT, false, 1);
+        for n in [-EXACT, -1, 0, 1, 2, EXACT - 1, EXACT] {
+            assert_eq!(widest.clamp(&Value::Int(n)), Some(Value::Int(n)));
+        }
+        let odd = int(-EXACT + 1, EXACT, false, 2);
+        assert_eq!(
+            odd.clamp(&Value::Int(2)),
+            Some(Value::Int(3)),
+            "half of a step goes up"
         );
     }
 
