@@ -60,7 +60,16 @@ pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
         exit: None,
     };
     let Some(owner) = lock_owner(&storage, &study) else {
-        return answer(common, &stopped);
+        return match elsewhere(&store, &study)? {
+            None => answer(common, &stopped),
+            Some(others) => Err(Failure::new(
+                Exit::Held,
+                format!(
+                    "{others} works on {}: stop it there",
+                    printable(&study.name)
+                ),
+            )),
+        };
     };
     let was_suspended = ask_to_stop(&storage, &study, &owner, args.now)?;
     let tell = |text: String| {
@@ -89,7 +98,21 @@ pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
     let its = runs.iter().rev().find(|run| run.record.pid == owner.pid);
     stopped.exit = its.and_then(|run| run.exit);
     stopped.pid = Some(owner.pid);
+    if let Some(others) = elsewhere(&store, &study)? {
+        tell(format!("{others} goes on"));
+    }
     answer(common, &stopped)
+}
+
+/// The nodes that still work on a study which several share: `node b (process 123 on gpu2)`.
+fn elsewhere(store: &Store, study: &StudySummary) -> Result<Option<String>, Failure> {
+    let nodes = store.nodes(study.study_id)?;
+    let working = nodes.iter().filter(|node| node.is_live()).map(|node| {
+        let (name, host) = (printable(&node.name), printable(&node.host));
+        format!("node {name} (process {} on {host})", node.pid)
+    });
+    let working: Vec<String> = working.collect();
+    Ok((!working.is_empty()).then(|| working.join(", ")))
 }
 
 /// What was deleted.

@@ -95,6 +95,13 @@ pub fn placed(root: &Path, name: &str) -> io::Result<PathBuf> {
     }
 }
 
+/// The first `N` bytes of a text's SHA-256, in hexadecimal.
+pub fn checksum<const N: usize>(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    let bytes = digest.iter().take(N);
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A text as a part of a file's name: itself, as a rule. What would lead elsewhere, or be no name, is written with
 /// `%` and two hexadecimal digits a byte; what is too long ends in its checksum.
 pub fn part(text: &str) -> Cow<'_, str> {
@@ -119,14 +126,11 @@ pub fn part(text: &str) -> Cow<'_, str> {
         name.push('%');
     }
     if name.len() > LONGEST_TEXT {
-        let digest = Sha256::digest(text.as_bytes());
         while name.len() > LONGEST_TEXT - 17 {
             name.pop();
         }
         name.push('%');
-        for byte in &digest[..8] {
-            let _ = write!(name, "{byte:02x}");
-        }
+        name += &checksum::<8>(text);
     }
     Cow::Owned(name)
 }

@@ -98,7 +98,7 @@ impl Store {
             }
             let query = format!(
                 "SELECT l.node, r.run_id, r.host, r.pid, r.started, r.exit_code,
-                     {now} - l.expires + l.seconds, l.expires - {now}
+                     {now} - l.expires + CASE WHEN r.exit_code IS NULL THEN l.seconds ELSE 0 END, l.expires - {now}
                  FROM tune_leases l JOIN tune_runs r ON r.run_id = l.run_id
                  WHERE r.study_id = ?1 AND r.run_id IN
                      (SELECT MAX(n.run_id) FROM tune_leases n

@@ -1,5 +1,6 @@
 //! `tune submit --dry-run`: what would be submitted.
 
+use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -91,6 +92,75 @@ fn a_job_is_what_a_person_would_write() {
     ];
     let pods = submitted(&project, &[&pods[..], &["--storage", URL]].concat());
     assert_as_before("submit_kubernetes", &pods);
+}
+
+#[test]
+fn odd_names_of_places_and_studies_are_written_as_each_engine_reads_them() {
+    let project = Project::synthetic();
+    let text = fs::read_to_string(project.path().join("configs/synthetic.toml")).unwrap();
+    let dir = project.path().join("the \"odd\" #1");
+    let task = dir.join("configs/sub/día 1.toml");
+    fs::create_dir_all(task.parent().unwrap()).unwrap();
+    fs::write(&task, format!("  {text}")).unwrap();
+    let asked = |engine: &str, study: &str| {
+        let mut submit = Command::new(program());
+        submit
+            .arg("submit")
+            .arg(&task)
+            .arg(format!("-qC{}", dir.display()));
+        submit.args([
+            "--study",
+            study,
+            "--storage",
+            URL,
+            "--dry-run",
+            "--on",
+            engine,
+        ]);
+        let output = submit
+            .args(["--image", "i", "--", "--comment=a b"])
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{told}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let slurm = asked("slurm", "50 %a");
+    must_be_bash(&slurm);
+    assert!(slurm.contains("#SBATCH --job-name=tune-50--a-"), "{slurm}");
+    assert!(
+        slurm.contains("/the \\\"odd\\\" #1/tune.db.d/submitted/50 %%a-%a.log\"\n"),
+        "{slurm}"
+    );
+    assert!(slurm.contains("#SBATCH \"--comment=a b\"\n"), "{slurm}");
+    let run = slurm
+        .lines()
+        .find(|line| line.contains(" --grace "))
+        .unwrap();
+    assert_eq!(run.matches(" -C ").count(), 1, "{run}");
+    assert!(run.contains(" -q ") && !run.contains("-qC"), "{run}");
+
+    let pods = asked("kubernetes", "é");
+    assert!(pods.contains("metadata: {name: tune-"), "{pods}");
+    assert!(!pods.contains("name: tune-}"), "{pods}");
+    assert!(
+        pods.contains("items: [{key: task.toml, path: \"día 1.toml\"}]"),
+        "{pods}"
+    );
+    assert!(
+        pods.contains("command: [\"tune\", \"día 1\", \"-q\", "),
+        "{pods}"
+    );
+    assert!(
+        pods.contains("task.toml: \"  "),
+        "a block would begin too deep: {pods}"
+    );
+    let long = asked("kubernetes", &"x".repeat(120));
+    let name = long
+        .lines()
+        .find_map(|line| line.strip_prefix("metadata: {name: "))
+        .unwrap();
+    assert!(name.trim_end_matches('}').len() <= 45, "{name}");
 }
 
 #[test]

@@ -20,10 +20,6 @@ pub(super) fn manifest(job: &Job) -> Result<String, Failure> {
     })?;
     let name = job.name();
     let (file, text) = &job.task;
-    let lines = text.lines().map(|line| match line.is_empty() {
-        true => "\n".to_owned(),
-        false => format!("    {line}\n"),
-    });
     Ok(format!(
         r#"# The database's URL, and its password, are in a secret:
 #   kubectl create secret generic tune-storage --from-literal=url=postgresql://USER@HOST/DATABASE \
@@ -32,8 +28,8 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {{name: {name}}}
 data:
-  {file}: |
-{lines}---
+  task.toml: {text}
+---
 apiVersion: batch/v1
 kind: Job
 metadata: {{name: {name}}}
@@ -58,15 +54,31 @@ spec:
       containers:
 {container}      volumes:
       - {{name: project, emptyDir: {{}}}}          # logs, checkpoints and spool: the node's own
-      - {{name: task, configMap: {{name: {name}}}}}
+      - {{name: task, configMap: {{name: {name}, items: [{{key: task.toml, path: {file}}}]}}}}
       - {{name: memory, emptyDir: {{medium: Memory}}}}
 "#,
         file = quoted(file),
-        lines = lines.collect::<String>(),
+        text = block(text),
         nodes = job.nodes,
         lead = LEAD.as_secs(),
         container = container(job, &name, image),
     ))
+}
+
+/// A text as a block, whose lines can be read, else in quotes: a block has no place for what cannot be printed, and takes
+/// its depth from its first line.
+fn block(text: &str) -> String {
+    let printable = |c: char| "\n\t".contains(c) || !(c.is_control() || c == '\u{feff}');
+    let first = text.lines().find(|line| !line.is_empty());
+    let deeper = first.is_none_or(|line| line.starts_with(char::is_whitespace));
+    if deeper || !text.chars().all(printable) {
+        return quoted(text);
+    }
+    let lines = text.lines().map(|line| match line.is_empty() {
+        true => "\n".to_owned(),
+        false => format!("\n    {line}"),
+    });
+    format!("|{}", lines.collect::<String>())
 }
 
 /// JSON is YAML, and needs no rules for quotes.

@@ -17,7 +17,7 @@ use clap::{Args, CommandFactory, Parser, ValueEnum};
 
 use super::{Common, RunArgs, run};
 use config::places::Wanted;
-use files::name::part;
+use files::name::{checksum, part};
 use messages::exit::{Exit, Failure};
 use report::{shell_line, shell_word};
 
@@ -115,11 +115,15 @@ struct Job {
 /// A node is told so long before its end that it comes.
 const LEAD: Duration = Duration::from_secs(180);
 
+/// Characters of a study's name in its job's: beside a pod's index and suffix, a host's name has 63.
+const LONGEST_NAME: usize = 31;
+
 /// Of that, what running trials get to end.
 const GRACE: &str = "120s";
 
 impl Job {
-    /// The job's name: what every engine takes for one.
+    /// The job's name: what every engine takes for one, at most 45 characters. Two studies never share one, also where
+    /// their names have to be written otherwise.
     fn name(&self) -> String {
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() {
@@ -128,8 +132,19 @@ impl Job {
                 '-'
             }
         };
-        let study: String = self.study.chars().map(plain).collect();
-        format!("tune-{}", study.trim_matches('-'))
+        let name: String = self.study.chars().map(plain).take(LONGEST_NAME).collect();
+        let name = name.trim_matches('-');
+        match name == self.study {
+            true => format!("tune-{name}"),
+            false => {
+                let name = format!("tune-{name}");
+                format!(
+                    "{}-{}",
+                    name.trim_end_matches('-'),
+                    checksum::<4>(&self.study)
+                )
+            }
+        }
     }
 
     /// Where a script and what nodes print go.
@@ -375,19 +390,28 @@ fn command(
     asked: &RunArgs,
     project: &Path,
 ) -> Vec<String> {
-    let mut command = match program {
+    let mut command = match &program {
         Some(program) => [program.as_path(), Path::new("-C"), project]
             .map(|word| word.display().to_string())
             .to_vec(),
         None => vec!["tune".to_owned()],
     };
+    let mut task = program.is_none().then_some(&asked.task);
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        match word.as_str() {
-            // Where they are has been found out.
-            "-C" | "--storage" => drop(words.next()),
-            word if word.starts_with("--storage=") => {}
-            word => command.push(word.to_owned()),
+        if let Some((flags, apart)) = directory(word) {
+            // Where it is has been found out.
+            command.extend(flags);
+            apart.then(|| words.next());
+        } else if word == "--storage" {
+            words.next();
+        } else if task.is_some_and(|task| task == word) {
+            // An image has it among its own tasks.
+            task = None;
+            let stem = Path::new(word).file_stem().unwrap_or_default();
+            command.push(stem.to_string_lossy().into_owned());
+        } else if !word.starts_with("--storage=") {
+            command.push(word.clone());
         }
     }
     if asked.asked.grace.is_none() {
@@ -397,6 +421,16 @@ fn command(
         command.push("--plain".to_owned());
     }
     command
+}
+
+/// Of a word with `-C`, such as `-C`, `-CDIR` or `-qC`: the flags before it, and whether the directory is the next word.
+fn directory(word: &str) -> Option<(Option<String>, bool)> {
+    let short = word
+        .strip_prefix('-')
+        .filter(|short| !short.starts_with('-'))?;
+    let (flags, dir) = short.split_once('C')?;
+    let flags = (!flags.is_empty()).then(|| format!("-{flags}"));
+    Some((flags, dir.is_empty()))
 }
 
 fn time(text: &str) -> Result<Duration, Failure> {

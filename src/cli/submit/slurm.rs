@@ -12,6 +12,21 @@ pub(super) fn command() -> Vec<String> {
 /// The variables that tell the job, and which of its tasks this is.
 const TASK: [&str; 2] = ["$SLURM_ARRAY_JOB_ID", "$SLURM_ARRAY_TASK_ID"];
 
+/// A path in a pattern of files' names.
+fn pattern(path: &str) -> String {
+    path.replace('%', "%%")
+}
+
+/// An option as sbatch reads it in a script: in quotes of either kind a backslash takes the next character as it is, and
+/// outside of them `#` begins a comment.
+fn word(option: &str) -> String {
+    let plain = |c: char| !c.is_whitespace() && !r#"\"'#"#.contains(c);
+    match option.chars().all(plain) {
+        true => option.to_owned(),
+        false => format!("\"{}\"", option.replace('\\', r"\\").replace('"', "\\\"")),
+    }
+}
+
 /// The script.
 pub(super) fn script(job: &Job) -> String {
     let mut options = vec![
@@ -21,7 +36,10 @@ pub(super) fn script(job: &Job) -> String {
         "--requeue".to_owned(),
         "--open-mode=append".to_owned(),
         format!("--signal=B:TERM@{}", LEAD.as_secs()),
-        format!("--output={}", job.file("-%a.log").display()),
+        format!(
+            "--output={}-%a.log",
+            pattern(&job.file("").display().to_string())
+        ),
     ];
     options.extend(job.time.map(|time| {
         let minutes = time.as_secs().div_ceil(60);
@@ -32,7 +50,7 @@ pub(super) fn script(job: &Job) -> String {
     let mut text = "#!/bin/bash\n".to_owned();
     for option in options {
         // Infallible: it is text.
-        let _ = writeln!(text, "#SBATCH {option}");
+        let _ = writeln!(text, "#SBATCH {}", word(&option));
     }
     let here = shell_word(&job.here.display().to_string());
     text += &format!(
