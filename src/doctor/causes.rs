@@ -63,6 +63,14 @@ pub enum Cause {
     TimeLimit,
     /// The path of a socket that is longer than it may be.
     SocketPath,
+    /// A pipe whose reader has ended.
+    ClosedPipe,
+    /// A file that is cut short while it is mapped into memory.
+    CutMapping,
+    /// A function of a library that is called with arguments of other types than it takes.
+    UntypedCall,
+    /// Activations that are computed again, and come out otherwise.
+    Recomputation,
     /// The arguments of the command.
     Usage,
     /// A limit of the system on threads, processes or sizes of files.
@@ -303,9 +311,9 @@ const PROFILES: &[(Cause, Profile)] = &[
     (Cause::NeedsInput, profile(1.5, "it asks a question, and nobody is there to answer",
         &[(S::InputText, 0.97), (S::Exception, 0.95), (S::NoBatch, 0.9)], &[],
         "Give the answer beforehand, by an option or a variable (WANDB_MODE=offline, for one); doctor gives no input.")),
-    (Cause::AutogradGraph, profile(4.0, "the graph of gradients: a tensor changed in place, a graph used twice, or none at all",
+    (Cause::AutogradGraph, profile(4.0, "the graph of gradients: a tensor changed in place, a graph used twice, none at all, or a tensor made in inference mode",
         &[(S::OwnRaise, 0.02), (S::GraphText, 0.96), (S::Exception, 0.97), (S::Backward, 0.6)], &[],
-        "x = x + 1 in place of x += 1, one backward() a forward pass, no .detach() or no_grad() on the way, a parameter that is not frozen (requires_grad); torch.autograd.set_detect_anomaly(True) names the operation.")),
+        "x = x + 1 in place of x += 1, one backward() a forward pass, no .detach() or no_grad() on the way, a parameter that is not frozen (requires_grad), no_grad() in place of inference_mode() for what is used in training; torch.autograd.set_detect_anomaly(True) names the operation.")),
     (Cause::NotPicklable, profile(4.0, "something cannot be sent to another process: a lambda, an open file, or a program without `if __name__ == \"__main__\"`",
         &[(S::OwnRaise, 0.02), (S::PickleText, 0.95), (S::LoaderWorkers, 0.8), (S::Exception, 0.97), (S::NoBatch, 0.7)],
         &[(C::Workers0, 0.85)],
@@ -332,6 +340,19 @@ const PROFILES: &[(Cause, Profile)] = &[
         &[(S::SocketPathText, 0.97), (S::Hang, 0.5), (S::LoaderWorkers, 0.7)],
         &[(C::Workers0, 0.6), (C::CleanEnvironment, 0.5)],
         "Set TMPDIR to a short path such as /tmp: a socket's path may have 107 bytes, and processes send each other tensors by sockets in TMPDIR.")),
+    (Cause::ClosedPipe, profile(2.0, "it writes to a program that has ended: one that it has started, or one that reads what it prints",
+        &[(S::PipeText, 0.97), (S::Exception, 0.5), (S::OwnExit, 0.1)], &[],
+        "Look why the reader ends (its status, and its own error output), and wait for it before the end. By itself Python makes an exception of it, BrokenPipeError, with a line; signal(SIGPIPE, SIG_DFL) makes it a silent end.")),
+    (Cause::CutMapping, profile(1.5, "a file is cut short, or written anew, while it is mapped into memory",
+        &[(S::BusError, 0.97), (S::MappedFileCut, 0.95), (S::RowFrames, 0.3)], &[],
+        "Write the new file under another name, then os.replace(): who has the old one mapped keeps it; look for what writes it during the run.")),
+    (Cause::UntypedCall, profile(1.5, "a function of a library is called by ctypes with arguments of other types than it takes",
+        &[(S::NativeCrash, 0.97), (S::UntypedCall, 0.95), (S::Flaky, 0.3)], &[],
+        "Set the function's argtypes and restype (c_void_p for pointers, c_size_t for sizes): else ctypes passes and returns integers of 32 bits, which cuts pointers.")),
+    (Cause::Recomputation, profile(1.5, "a part of the network that is computed again for the backward pass does not compute the same (torch.utils.checkpoint)",
+        &[(S::RecomputedText, 0.97), (S::Backward, 0.9), (S::Exception, 0.97), (S::Flaky, 0.3)],
+        &[(C::Seed, 0.1)],
+        "Draw random numbers with torch inside that part, not with random or numpy, whose state is not brought back; let it depend on nothing that changes in between (a counter, a cache); or compute it once, without checkpoint().")),
     (Cause::Usage, profile(4.0, "the arguments: one is missing, unknown or of another kind",
         &[(S::UsageText, 0.95), (S::OwnExit, 0.85), (S::NoBatch, 0.95)], &[],
         "Compare the command with what its --help says.")),

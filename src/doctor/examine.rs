@@ -19,9 +19,10 @@ use crate::noted;
 use crate::notes::{self, Notes};
 use crate::options::options;
 use crate::rank::Evidence;
-use crate::run::{RunReport, Stop, fresh_dir, run};
+use crate::run::{Outside, RunReport, Stop, fresh_dir, run};
 use crate::signature::{Hang, RunEnd, Signature, sanitizer_kernel};
 use crate::signs::{HostFacts, Sign, signs};
+use fault::Death;
 
 /// How much of the budget the command as it is may take, as a divisor.
 const BASE_SHARE: u32 = 2;
@@ -79,8 +80,8 @@ pub struct Examined {
     pub leftovers: Vec<String>,
     /// The kernel that compute-sanitizer has named.
     pub kernel: Option<String>,
-    /// A program that it has started and that waited for somebody to read what it prints, in words.
-    pub unread: Option<String>,
+    /// What was seen of the failing runs from outside.
+    pub outside: Outside,
     /// How hot the hottest card was after the first failing run.
     pub heat: Option<Heat>,
     /// The end of the first failing run's output.
@@ -235,13 +236,14 @@ pub fn examine(
         Err(Halt::Over(why)) => Some(why),
         Err(Halt::Failed(error)) => return Err(error),
     };
+    let outside = examiner.outside();
     Ok(Examined {
+        outside,
         rows: examiner.rows,
         options: examiner.options,
         variables: examiner.variables,
         leftovers: examiner.leftovers,
         kernel: examiner.kernel,
-        unread: examiner.failing.iter().find_map(|r| r.unread.clone()),
         heat: examiner.heats.into_iter().flatten().next(),
         output: examiner
             .failing
@@ -255,6 +257,19 @@ pub fn examine(
 }
 
 impl Examiner<'_> {
+    /// What was seen of the failing runs from outside, the first of each kind.
+    fn outside(&self) -> Outside {
+        let first = |of: fn(&Outside) -> &Option<String>| {
+            self.failing.iter().find_map(|run| of(&run.outside).clone())
+        };
+        Outside {
+            unread: first(|seen| &seen.unread),
+            cut: first(|seen| &seen.cut),
+            untyped_call: first(|seen| &seen.untyped_call),
+            processor_time: first(|seen| &seen.processor_time),
+        }
+    }
+
     /// The matrix, then what a change that helps, or none that does, calls for.
     fn investigate(&mut self) -> Result<(), Halt> {
         self.play()?;
@@ -466,11 +481,18 @@ impl Examiner<'_> {
         self.matrix.was_watched(seen.failure.is_some());
         if seen.failure.is_some() {
             let taken = seen.notes.batch.as_ref().map_or(0, |batch| batch.taken);
-            let output = &seen.report.end.output;
-            let text = caught::hidden(&seen.notes.raised, output, taken);
+            let end = &seen.report.end;
+            let output = &end.output;
+            let text = match end.hang {
+                // What it waits for was to come of a thread that has ended.
+                Some(_) => seen.notes.swallowed.last().map(|raised| &*raised.text),
+                None => caught::hidden(&seen.notes.raised, output, taken),
+            };
             self.hidden = text.map(|text| RunEnd {
                 output: text.to_owned(),
-                ..seen.report.end.clone()
+                death: end.hang.map_or(end.death, |_| Death::Exited(1)),
+                hang: None,
+                oom_kills: end.oom_kills,
             });
             self.matrix.caught_earlier = match text {
                 Some(_) => Vec::new(),

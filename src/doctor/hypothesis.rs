@@ -211,7 +211,10 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
             rang.and_then(|rang| rang.timer.clone())
                 .or_else(|| notes.timer.clone())
         }
-        Sign::Unread => examined.unread.clone(),
+        Sign::Unread => examined.outside.unread.clone(),
+        Sign::ProcessorTime => examined.outside.processor_time.clone(),
+        Sign::MappedFileCut => examined.outside.cut.clone(),
+        Sign::UntypedCall => examined.outside.untyped_call.clone(),
         Sign::BrokenFileText => notes
             .opened
             .as_ref()
@@ -258,6 +261,8 @@ fn is_told_by_a_line(cause: Cause) -> bool {
             | Cause::Locked
             | Cause::LeftBehind
             | Cause::UnsetVariable
+            | Cause::UntypedCall
+            | Cause::Recomputation
             | Cause::Deadlock
             | Cause::EndlessLoop
             | Cause::NativeCode

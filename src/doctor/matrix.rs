@@ -433,9 +433,11 @@ impl Matrix {
         self.watched = failed || self.watches >= MOST_WATCHES;
     }
 
-    /// Watching tells what the program had caught before it ended in words of its own.
+    /// Watching tells what the program had caught before it ended in words of its own, and what a thread has died of for
+    /// which it waits.
     fn watchable(&self) -> bool {
-        self.notes.python && self.ends_in_own_words()
+        let stands = self.evidence.signs.contains(&Sign::Hang);
+        self.notes.python && (stands || self.ends_in_own_words())
     }
 
     /// A failure that seems clear may come of what the program went on without, long before.

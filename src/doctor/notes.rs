@@ -250,6 +250,8 @@ pub struct Notes {
     pub batch_not_finite: Option<Batch>,
     /// Exceptions that its own lines raised or were given, in their order, where they were watched.
     pub raised: Vec<Raised>,
+    /// Those that have ended what a thread was to do.
+    pub swallowed: Vec<Raised>,
 }
 
 /// An operation with the time that it took, its kernels included.
@@ -390,6 +392,7 @@ impl Notes {
                 self.silent.extend(noted);
             }
             "leftover" => self.leftovers.extend(Leftover::deserialize(note)),
+            "swallowed" => (self.swallowed).extend(serde_json::from_value(note.clone())),
             "raised" => self.raised.extend(serde_json::from_value(note.clone())),
             "learning_rate" => self.learning_rate = Some((text("optimizer"), text("value"))),
             _ => {}
@@ -411,6 +414,10 @@ impl Notes {
             raised: match self.raised.is_empty() {
                 true => traced.raised,
                 false => self.raised,
+            },
+            swallowed: match self.swallowed.is_empty() {
+                true => traced.swallowed,
+                false => self.swallowed,
             },
             ..self
         }

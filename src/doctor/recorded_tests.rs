@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::notes::{Batch, Loader, Notes};
 use crate::rank::Evidence;
-use crate::run::RunReport;
+use crate::run::{Outside, RunReport};
 use crate::signature::{RunEnd, Signature};
 use crate::signs::{HostFacts, signs};
 use crate::statistics::Rate;
@@ -76,7 +76,7 @@ impl Recorded {
             time: Duration::from_secs(3),
             ticks: 200,
             printed: 0,
-            unread: None,
+            outside: Outside::default(),
             memory: Vec::new(),
             training_from: None,
         };

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::pipes;
 use crate::signature::{Hang, RunEnd};
+use crate::{foreign, mapped, pipes};
 use fault::Death;
 use process::child::{self, ChildState, GroupLeader};
 use process::evidence::oom_kills;
@@ -29,6 +29,9 @@ const SAMPLE: Duration = Duration::from_millis(250);
 
 /// Processor time between two samples that is work, in ticks of 10 ms: a timer or a poll now and then is none.
 const BUSY_TICKS: u64 = 3;
+
+/// The kernel's ticks of processor time a second.
+const TICKS: u64 = 100;
 
 /// What it is given to print its stacks, and after that to end, once it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -113,12 +116,25 @@ pub struct RunReport {
     pub ticks: u64,
     /// Bytes that it had printed before it said why it ended.
     pub printed: u64,
-    /// A program that it has started and that waited in vain for somebody to read what it prints, in words.
-    pub unread: Option<String>,
+    /// What else was seen of it from outside.
+    pub outside: Outside,
     /// Memory of it and all that it had started, in bytes, four times a second.
     pub memory: Vec<u64>,
     /// The first of these that was taken once the program had taken a batch.
     pub training_from: Option<usize>,
+}
+
+/// What is seen of a run from outside, whatever the program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outside {
+    /// A program that it has started and that waited in vain for somebody to read what it prints, in words.
+    pub unread: Option<String>,
+    /// A file that it had mapped into memory, and that was shorter when it ended by SIGBUS, in words.
+    pub cut: Option<String>,
+    /// The line of Python at which native code has ended it calls a function by `ctypes`, as [`foreign`] has it.
+    pub untyped_call: Option<String>,
+    /// A limit of processor time that it had used up when it was killed, in words.
+    pub processor_time: Option<String>,
 }
 
 /// Runs it to its end. `dir` is where its notes come ([`crate::notes`]); `stopped` says whether a signal came.
@@ -151,10 +167,12 @@ pub fn run(
         ticks: 0,
         most_ticks: 0,
         unread: None,
+        mapped: BTreeMap::new(),
+        limit: None,
     };
     let stop = watch.until_end(limits, stopped);
     let (memory, training_from, ticks) = (watch.memory, watch.training_from, watch.most_ticks);
-    let unread = watch.unread;
+    let (unread, mapped, limit) = (watch.unread, watch.mapped, watch.limit);
     let (end, _) = leader.end(Some(mark));
     let time = started.elapsed();
     // What its last processes have printed is in the pipe by now.
@@ -162,27 +180,45 @@ pub fn run(
     let output = output.lock().unwrap_or_else(PoisonError::into_inner);
     let text = output.text();
     let printed = output.seen.saturating_sub(last_words(&text));
-    Ok(RunReport {
-        end: RunEnd {
-            death: match stop {
-                Some(Stop::Survived) => Death::Exited(0),
-                Some(Stop::Hung(_) | Stop::Budget) | None => end.death,
-            },
-            hang: match stop {
-                Some(Stop::Hung(hang)) => Some(hang),
-                Some(Stop::Survived | Stop::Budget) | None => None,
-            },
-            oom_kills: oom_kills().saturating_sub(kills),
-            output: text,
+    let end = RunEnd {
+        death: match stop {
+            Some(Stop::Survived) => Death::Exited(0),
+            Some(Stop::Hung(_) | Stop::Budget) | None => end.death,
         },
+        hang: match stop {
+            Some(Stop::Hung(hang)) => Some(hang),
+            Some(Stop::Survived | Stop::Budget) | None => None,
+        },
+        oom_kills: oom_kills().saturating_sub(kills),
+        output: text,
+    };
+    Ok(RunReport {
+        outside: Outside {
+            unread,
+            cut: mapped::cut(&mapped).filter(|_| end.signal() == Some(libc::SIGBUS)),
+            untyped_call: foreign::untyped_call(&end),
+            processor_time: used_up(&end, limit, ticks),
+        },
+        end,
         stop,
         time,
         ticks,
         printed,
-        unread,
         memory,
         training_from,
     })
+}
+
+/// Of a run that was killed, the limit of processor time that it had used up, if it had one.
+fn used_up(end: &RunEnd, limit: Option<u64>, ticks: u64) -> Option<String> {
+    let killed = [libc::SIGKILL, libc::SIGXCPU];
+    end.signal().filter(|signal| killed.contains(signal))?;
+    let used = ticks / TICKS;
+    // It has gone on after the last sample.
+    let limit = limit.filter(|limit| used + 1 >= *limit)?;
+    Some(format!(
+        "{limit} s, of which it had used {used} s at the last look"
+    ))
 }
 
 /// How much of an output tells of its program's end, in bytes.
@@ -294,8 +330,12 @@ struct Watch<'a> {
     ticks: u64,
     /// The most that it was: of children that have ended nothing is counted.
     most_ticks: u64,
-    /// As in [`RunReport`].
+    /// As in [`Outside`].
     unread: Option<String>,
+    /// Files that it had mapped by the last sample ([`mapped`]).
+    mapped: BTreeMap<PathBuf, u64>,
+    /// Seconds of processor time that it might use, by the last sample.
+    limit: Option<u64>,
 }
 
 impl Watch<'_> {
@@ -370,6 +410,8 @@ impl Watch<'_> {
         if printed != self.printed || busy {
             self.active = now;
         }
+        self.mapped = mapped::mapped(&host::family(pid));
+        self.limit = host::processor_time_limit(pid);
         (self.printed, self.ticks) = (printed, activity.ticks);
         self.most_ticks = self.most_ticks.max(activity.ticks);
     }
@@ -400,12 +442,6 @@ impl Watch<'_> {
 pub fn shared_memory() -> Option<u64> {
     let found = nix::sys::statvfs::statvfs("/dev/shm").ok()?;
     Some(found.blocks() * found.fragment_size())
-}
-
-/// Whether a process that is started here may use the processor for some time only (`ulimit -t`).
-pub fn processor_time_is_limited() -> bool {
-    use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
-    getrlimit(Resource::RLIMIT_CPU).is_ok_and(|(soft, _)| soft != RLIM_INFINITY)
 }
 
 /// A directory for the notes of one run, below `base`.

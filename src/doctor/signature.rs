@@ -72,6 +72,17 @@ impl fmt::Display for Hang {
     }
 }
 
+impl RunEnd {
+    /// The signal that ended it, or the program that it ran for it.
+    pub fn signal(&self) -> Option<i32> {
+        match self.death {
+            Death::Signaled(signal) => Some(signal),
+            Death::Exited(status @ 129..=192) => Some(status - 128),
+            Death::Exited(_) | Death::Unknown => None,
+        }
+    }
+}
+
 impl Signature {
     /// The failure that a run ended with; `None` where it ended with status 0.
     pub fn of(end: &RunEnd) -> Option<Signature> {

@@ -7,7 +7,7 @@ use strum::{Display, VariantArray};
 
 use crate::noted;
 use crate::notes::Notes;
-use crate::run::RunReport;
+use crate::run::{Outside, RunReport};
 use crate::signature::{Hang, Signature};
 use crate::texts;
 use fault::Death;
@@ -129,6 +129,14 @@ pub enum Sign {
     OwnTimer,
     /// A program that it has started waits for somebody to read what it prints.
     Unread,
+    /// It wrote to a pipe that nobody had open for reading any more.
+    PipeText,
+    /// A file that it had mapped into memory was cut short.
+    MappedFileCut,
+    /// Native code that `ctypes` calls ended it, and nothing says what that takes.
+    UntypedCall,
+    /// A part that is computed again for the backward pass does not compute the same.
+    RecomputedText,
     /// The path of a socket.
     SocketPathText,
     /// The card was near where it slows down each time it failed, and cooler before.
@@ -277,6 +285,10 @@ const SIGNS: &[(Sign, f64, &str)] = &[
     (Sign::ProcessorTime, 0.01, "its time is limited, and used up"),
     (Sign::OwnTimer, 0.003, "it is ended by a timer that the program has set itself, and has not taken back"),
     (Sign::Unread, 0.003, "a program that it has started waits for somebody to read what it prints"),
+    (Sign::PipeText, 0.005, "it writes to a pipe whose reader has ended"),
+    (Sign::MappedFileCut, 0.001, "a file that it had mapped into memory was cut short under it"),
+    (Sign::UntypedCall, 0.003, "it happens in a function that is called by ctypes, and no argtypes say what that takes"),
+    (Sign::RecomputedText, 0.003, "it names a part that did not compute the same when it was computed again"),
     (Sign::SocketPathText, 0.003, "it says that the path of a socket is too long"),
     (Sign::Hot, 0.01, "the card was hot each time it failed"),
     (Sign::LongKernel, 0.01, "an operation takes longer than half of Windows' 2 s"),
@@ -320,8 +332,6 @@ const SIGNS: &[(Sign, f64, &str)] = &[
 /// What the host tells of itself that matters here.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct HostFacts {
-    /// The processor time of a process is limited (`ulimit -t`).
-    pub processor_time: bool,
     /// It is WSL, where Windows bounds the time of a kernel.
     pub wsl: bool,
     /// Bytes of `/dev/shm`.
@@ -357,7 +367,7 @@ pub fn signs(
     see(Sign::DanglingLink, host.dangling_link);
     let mut named = false;
     for run in runs {
-        see_end(run, failure, host, &mut see);
+        see_end(run, failure, &mut see);
         // A program that is only being loaded grows, too.
         let (long, from) = match (&notes.batch, run.training_from) {
             (Some(batch), Some(from)) => (batch.taken >= LEAST_BATCHES, from),
@@ -388,8 +398,15 @@ pub fn signs(
         );
     }
     noted::see(notes, named, &mut see);
-    see(Sign::Unread, runs.iter().any(|run| run.unread.is_some()));
-    let timed = runs.iter().any(|run| signal_of(run) == Some(libc::SIGALRM));
+    let outside =
+        |of: fn(&Outside) -> &Option<String>| runs.iter().any(|r| of(&r.outside).is_some());
+    see(Sign::Unread, outside(|seen| &seen.unread));
+    see(Sign::ProcessorTime, outside(|seen| &seen.processor_time));
+    see(Sign::MappedFileCut, outside(|seen| &seen.cut));
+    see(Sign::UntypedCall, outside(|seen| &seen.untyped_call));
+    let timed = runs
+        .iter()
+        .any(|run| run.end.signal() == Some(libc::SIGALRM));
     let rang = notes.rang.as_ref().is_some_and(|rang| {
         let line = failure.line.as_deref().unwrap_or_default();
         is_within(line, &rang.handler)
@@ -413,23 +430,9 @@ fn is_within(line: &str, function: &str) -> bool {
     of.is_some() && of == parts(line)
 }
 
-/// The signal that ended it, or the program that it ran for it.
-fn signal_of(run: &RunReport) -> Option<i32> {
-    match run.end.death {
-        Death::Signaled(signal) => Some(signal),
-        Death::Exited(status @ 129..=192) => Some(status - 128),
-        Death::Exited(_) | Death::Unknown => None,
-    }
-}
-
-fn see_end(
-    run: &RunReport,
-    failure: &Signature,
-    host: HostFacts,
-    see: &mut impl FnMut(Sign, bool),
-) {
+fn see_end(run: &RunReport, failure: &Signature, see: &mut impl FnMut(Sign, bool)) {
     let text = &run.end.output;
-    let signal = signal_of(run);
+    let signal = run.end.signal();
     let is =
         |signals: &[i32]| signal.is_some_and(|s| signals.contains(&s)) && run.end.hang.is_none();
     see(Sign::Hang, run.end.hang.is_some());
@@ -439,6 +442,7 @@ fn see_end(
         is(&[libc::SIGSEGV, libc::SIGABRT, libc::SIGFPE]),
     );
     see(Sign::BusError, is(&[libc::SIGBUS]));
+    see(Sign::PipeText, is(&[libc::SIGPIPE]));
     see(
         Sign::IllegalInstruction,
         is(&[libc::SIGILL]) || text.contains("Illegal instruction (core"),
@@ -449,9 +453,7 @@ fn see_end(
     );
     see(
         Sign::ProcessorTime,
-        is(&[libc::SIGXCPU, libc::SIGALRM])
-            || is(&[libc::SIGKILL]) && host.processor_time
-            || run.end.death == Death::Exited(TIMED_OUT),
+        is(&[libc::SIGXCPU, libc::SIGALRM]) || run.end.death == Death::Exited(TIMED_OUT),
     );
     see(Sign::LimitText, is(&[libc::SIGXFSZ]));
     let traced = text.contains("Traceback (most recent call last)");

@@ -37,6 +37,14 @@ const TEXTS: &[(Sign, &str)] = &[
         r"(?i)address already in use|EADDRINUSE|failed to listen on any|port \d+ .*in use",
     ),
     (
+        Sign::PipeText,
+        r"BrokenPipeError|\bEPIPE\b|(?i:broken pipe)",
+    ),
+    (
+        Sign::RecomputedText,
+        r"torch\.utils\.checkpoint: .*(?:different number of tensors|different metadata|recomput)",
+    ),
+    (
         Sign::SocketPathText,
         r"AF_UNIX path too long|(?i:socket path .*too long)",
     ),
@@ -86,7 +94,7 @@ const TEXTS: &[(Sign, &str)] = &[
     ),
     (
         Sign::GraphText,
-        r"(?i)modified by an inplace operation|backward through the graph a second time|does not require grad and does not have a grad_fn|leaf variable that requires grad|appears to not have been used in the graph|can't call numpy\(\) on tensor that requires grad",
+        r"(?i)modified by an inplace operation|backward through the graph a second time|does not require grad and does not have a grad_fn|leaf variable that requires grad|appears to not have been used in the graph|inference tensors? (?:cannot|do not)|inplace update to inference tensor|can't call numpy\(\) on tensor that requires grad",
     ),
     (
         Sign::PickleText,

@@ -54,6 +54,15 @@ pub fn activity(pid: u32) -> Activity {
     })
 }
 
+/// Seconds of processor time after which the kernel ends a process (`RLIMIT_CPU`, the lower limit); `None`: no limit.
+pub fn processor_time_limit(pid: u32) -> Option<u64> {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let line = limits
+        .lines()
+        .find_map(|l| l.strip_prefix("Max cpu time"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 /// What a process and all that it has started do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {

@@ -182,7 +182,6 @@ fn request(
             .iter()
             .any(|n| host.variables.contains_key(*n)),
         locale: host.locale_differs(),
-        processor_time: doctor::run::processor_time_is_limited(),
         wsl: doctor::machine::wsl(),
         dangling_link: host.dangling_link.is_some(),
     };

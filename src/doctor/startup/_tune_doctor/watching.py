@@ -180,16 +180,33 @@ class Watching:
 
     def watch_exceptions(self):
         """Notes the exceptions that the program's own lines raise or are given: it may catch one, and end with words that
-        hide it. Only its own functions are traced, and of these no lines."""
+        hide it; and those with which a thread leaves them, of which it may never hear. Only its own functions are traced,
+        and of these no lines."""
         import threading
+
+        main = threading.main_thread()
+        leaving = {}
 
         def own(frame):
             return self.owns(frame.f_code.co_filename)
+
+        def is_outermost(frame):
+            frame = frame.f_back
+            while frame is not None and not own(frame):
+                frame = frame.f_back
+            return frame is None
 
         def within(frame, event, arg):
             if event == "exception":
                 kind, value, trace = arg
                 self.raised(kind, value, trace, own)
+                if threading.current_thread() is not main and is_outermost(frame):
+                    leaving[frame] = (frame.f_lasti, arg)
+            elif event == "return":
+                at, raised = leaving.pop(frame, (None, None))
+                # A function that has caught it has come further.
+                if at == frame.f_lasti:
+                    self.swallowed(*raised)
             return within
 
         def called(frame, event, arg):
@@ -201,6 +218,23 @@ class Watching:
         threading.settrace(called)
         sys.settrace(called)
 
+    def told(self, error, trace):
+        """An exception with its traceback, without those of others."""
+        import traceback
+
+        lines = "".join(traceback.format_exception(type(error), error, trace, chain=False)).splitlines()
+        # The program's own lines come first, the error last.
+        kept = lines if len(lines) <= 60 else lines[:30] + lines[-30:]
+        return "\n".join(line[:500] for line in kept)
+
+    def swallowed(self, kind, value, trace):
+        """Notes an exception that has ended what a thread was to do."""
+        try:
+            self.note("swallowed", kind=kind.__name__, message=str(value)[:500], text=self.told(value, trace), exits=False,
+                      taken=self.batch, handled=None)
+        except Exception:
+            pass  # It cannot be told.
+
     def raised(self, kind, value, trace, own):
         """Notes an exception where the innermost frame of the program's own has it, with the one that was being handled."""
         if not isinstance(value, BaseException) or issubclass(kind, (StopIteration, StopAsyncIteration, GeneratorExit)):
@@ -210,14 +244,7 @@ class Watching:
             if at is not trace and own(at.tb_frame):
                 return  # A function further in has noted it.
             at = at.tb_next
-        import traceback
-
-        def told(error, trace):
-            lines = "".join(traceback.format_exception(type(error), error, trace, chain=False)).splitlines()
-            # The program's own lines come first, the error last.
-            kept = lines if len(lines) <= 60 else lines[:30] + lines[-30:]
-            return "\n".join(line[:500] for line in kept)
-
+        told = self.told
         try:
             # One that comes again and again is the program's way of asking.
             key = (kind.__name__, str(value)[:100], trace.tb_lineno)
