@@ -83,7 +83,7 @@ pub struct Prepared {
     /// Further things that values depend on, such as checkpoints: a dotted key and a hash. Part of
     /// the study's identity.
     pub fingerprints: Vec<(String, String)>,
-    /// Files that each trial reads anew, and that are among [`Prepared::fingerprints`]: a run ends where one changes.
+    /// Files that trials or workers read anew, and whose content is part of the study's identity: a run ends where one changes.
     pub watched: Vec<WatchedFile>,
 }
 

@@ -59,6 +59,19 @@ pub enum SilentKind {
     /// By who has put it there, for the next one.
     #[strum(to_string = "a tensor in a queue is written over before it is taken out")]
     Overwritten,
+    /// Averages of its weights that nothing is written to.
+    #[strum(
+        to_string = "a copy of the trained network is evaluated that never changes, though the network is trained on"
+    )]
+    CopyStale,
+    /// Each changes the result, again and again.
+    #[strum(
+        to_string = "forward hooks of a module are registered again and again, and never removed"
+    )]
+    HooksKept,
+    /// Beyond 255.
+    #[strum(to_string = "a sum of 8-bit integers (uint8) is beyond 255 and begins at 0 again")]
+    Wrapped,
     /// Names of classes, for one.
     #[strum(
         to_string = "the items of a set are numbered, whose order is another one in each process and run"
@@ -87,7 +100,10 @@ impl SilentKind {
             | SilentKind::LengthsDiffer
             | SilentKind::Rounded
             | SilentKind::WorkersStale
-            | SilentKind::Overwritten => false,
+            | SilentKind::Overwritten
+            | SilentKind::CopyStale
+            | SilentKind::HooksKept
+            | SilentKind::Wrapped => false,
             SilentKind::NumberedSet | SilentKind::AssertSkipped | SilentKind::TrainingMode => true,
         }
     }
@@ -121,6 +137,15 @@ impl SilentKind {
                 "Make the loader without persistent_workers, or share the setting (torch.Tensor.share_memory_, multiprocessing.Value)."
             }
             SilentKind::Overwritten => "Put a copy into the queue (tensor.clone()).",
+            SilentKind::CopyStale => {
+                "Write to the copy's weights in place (p.mul_(d).add_(w, alpha=1 - d), or copy_): `p = ...` gives a new tensor a name."
+            }
+            SilentKind::HooksKept => {
+                "Keep what register_forward_hook() gives, and call its remove() once the hook has done its work."
+            }
+            SilentKind::Wrapped => {
+                "Convert before adding: frames.float(), or sum(dtype=torch.int64)."
+            }
             SilentKind::NumberedSet => "Number sorted(...) of the set.",
             SilentKind::AssertSkipped => {
                 "Call the function outside of the assert, or run without PYTHONOPTIMIZE and -O."

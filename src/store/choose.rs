@@ -26,7 +26,7 @@ pub fn choose(store: &Store, name: Option<&str>) -> Result<StudySummary, Failure
 fn none(store: &Store, name: Option<&str>) -> Result<Failure, Failure> {
     let studies = store.studies()?;
     let names = studies.iter().map(|s| s.name.as_str());
-    let path = store.path().display();
+    let path = store.place();
     let Some(name) = name.filter(|_| !studies.is_empty()) else {
         return Ok(Failure::input(format!("{path} holds no study yet")));
     };

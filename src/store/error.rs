@@ -22,6 +22,8 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// There is no such file, and none was to be made.
     NotFound,
+    /// The database on a server has no studies, and none were to be made.
+    NoStudies,
     /// The file exists and is no SQLite database.
     NotADatabase,
     /// There is something else than a file: what it is.
@@ -150,6 +152,7 @@ impl StoreErrorKind {
     fn what(&self) -> String {
         match self {
             Kind::NotFound => "there is no such database".to_owned(),
+            Kind::NoStudies => "there are no studies in this database".to_owned(),
             Kind::NotADatabase => "this file is no SQLite database".to_owned(),
             Kind::NotAFile(found) => format!("this is {found} and no file"),
             Kind::Names(names) => format!(
@@ -157,7 +160,7 @@ impl StoreErrorKind {
                  knows nothing of by another"
             ),
             Kind::Foreign(found) => {
-                format!("this SQLite database belongs to another program ({found})")
+                format!("this database belongs to another program ({found})")
             }
             Kind::Unfinished(why) => why.what(),
             Kind::Corrupt(what) => format!("the database is damaged ({what})"),
@@ -212,11 +215,14 @@ impl StoreErrorKind {
                 "a run makes it (`tune TASK`; `tune init` makes a first task). Without -C it is looked for from the \
                  working directory upward"
             }
+            Kind::NoStudies => "a run makes its study (`tune TASK`)",
             Kind::NotADatabase | Kind::NotAFile(_) => {
                 "it is left as it is: move it away, or use another project directory with -C"
             }
             Kind::Names(_) => "remove the others, or replace them by copies",
-            Kind::Foreign(_) => "it is left as it is: use another project directory with -C",
+            Kind::Foreign(_) => {
+                "it is left as it is: use another database (--storage), or another project directory with -C"
+            }
             Kind::Unfinished(why) => why.advice(),
             Kind::Corrupt(_) => {
                 "it is left as it is: restore a copy, or save what can be read with \

@@ -1,6 +1,7 @@
 //! From an empty file, or one that Optuna or an older `tune` wrote, to the current tables.
 
 use super::StoreErrorKind as Kind;
+use super::rows::{OF_STUDY, OF_TRIAL};
 use super::schema::{
     MIGRATIONS, OPTUNA, OPTUNA_LIBRARY, OPTUNA_OLDER_REVISIONS, OPTUNA_REVISION, OPTUNA_SCHEMA,
 };
@@ -90,12 +91,35 @@ fn check_optuna(conn: &Connection, has_revision: bool) -> Result<(), Kind> {
 
 /// Refuses triggers that neither Optuna, which has none, nor a migration has made: they change what is written.
 pub(super) fn check_triggers(conn: &Connection) -> Result<(), Kind> {
+    if conn.sqlite().is_none() {
+        return check_triggers_of_server(conn);
+    }
     let all = "SELECT name, COALESCE(sql, '') FROM sqlite_master WHERE type = 'trigger'";
     conn.each(all, &[], |row| {
         let (name, text): (String, String) = (row.get(0)?, row.get(1)?);
         match MIGRATIONS.iter().any(|(_, sql)| sql.contains(&text)) {
             true => Ok(()),
             false => Err(Kind::Foreign(format!("the trigger {name:?}"))),
+        }
+    })
+}
+
+/// The same on a server, where our tables have none: what triggers of SQLite delete, foreign keys delete there. The schema may
+/// have tables of others, whose triggers are none of ours.
+fn check_triggers_of_server(conn: &Connection) -> Result<(), Kind> {
+    let all = "SELECT t.tgname::text, c.relname::text FROM pg_trigger t
+         JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+         WHERE n.nspname = current_schema() AND NOT t.tgisinternal AND t.tgenabled <> 'D'";
+    conn.each(all, &[], |row| {
+        let (name, table): (String, String) = (row.get(0)?, row.get(1)?);
+        let optunas = OF_TRIAL
+            .iter()
+            .chain(&OF_STUDY)
+            .chain(&["studies", "trials"]);
+        let ours = table.starts_with("tune_") || optunas.into_iter().any(|own| *own == table);
+        match ours {
+            true => Err(Kind::Foreign(format!("the trigger {name:?} on {table}"))),
+            false => Ok(()),
         }
     })
 }

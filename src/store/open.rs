@@ -181,7 +181,7 @@ impl Store {
     /// See [`Store::open_existing`].
     pub fn open_if_any(place: impl Into<Place>) -> Result<Option<Store>, StoreError> {
         match Store::open_read_only(place) {
-            Err(error) if matches!(error.kind, Kind::NotFound) => Ok(None),
+            Err(error) if matches!(error.kind, Kind::NotFound | Kind::NoStudies) => Ok(None),
             opened => opened.map(Some),
         }
     }
@@ -346,9 +346,10 @@ impl Store {
         let conn = Connection::Postgres(Box::new(Server::connect(address).map_err(at)?));
         let contents = finished(|| inspect(&conn)).map_err(at)?;
         let own_tables = match (contents, access) {
-            (Contents::Empty, Access::Write | Access::Read) => return Err(at(Kind::NotFound)),
+            (Contents::Empty, Access::Write | Access::Read) => return Err(at(Kind::NoStudies)),
             (Contents::Optuna { migrations }, Access::Read) => migrations > 0,
             (Contents::Empty | Contents::Optuna { .. }, Access::Make | Access::Write) => {
+                check_triggers(&conn).map_err(at)?;
                 let now = stamp(messages::clock::now());
                 finished(|| migrate(&conn, &now)).map_err(at)?;
                 true

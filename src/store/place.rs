@@ -34,9 +34,15 @@ impl Place {
         &self.file
     }
 
-    /// The directory of the project's files: logs, checkpoints, weights. Nodes may share it.
+    /// The directory of the files of this database's studies: logs, checkpoints, weights. Nodes may share it. A server's is
+    /// not that of the project's own database: both may have a study of the same name, of which each has a trial 0.
     pub fn files(&self) -> PathBuf {
-        directory_of(&self.file)
+        let dir = directory_of(&self.file);
+        #[cfg(feature = "postgres")]
+        if let Some(server) = &self.server {
+            return dir.join("servers").join(server.address.key());
+        }
+        dir
     }
 
     /// The file that this node locks where it works on a study: the database, or for a server one of the node's own.

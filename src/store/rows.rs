@@ -17,7 +17,7 @@ use search::space::{Domain, Params, Value, distribution_to_json};
 use search::study::{FrozenTrial, TrialState};
 
 /// What Optuna's tables hold of a trial.
-const OF_TRIAL: [&str; 6] = [
+pub(super) const OF_TRIAL: [&str; 6] = [
     "trial_params",
     "trial_values",
     "trial_intermediate_values",
@@ -27,7 +27,7 @@ const OF_TRIAL: [&str; 6] = [
 ];
 
 /// What Optuna's tables hold of a study, but for its trials.
-const OF_STUDY: [&str; 3] = [
+pub(super) const OF_STUDY: [&str; 3] = [
     "study_directions",
     "study_user_attributes",
     "study_system_attributes",

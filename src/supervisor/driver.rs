@@ -125,7 +125,7 @@ impl Executor {
             if let Some(end) = self.perform_all(at_once) {
                 return end;
             }
-            if let Some(changed) = self.program_changed() {
+            if let Some(changed) = self.files_changed() {
                 let now = self.clock.now();
                 let asked = core.on_event(changed, now, now);
                 if let Some(end) = self.perform_all(asked) {
@@ -153,8 +153,8 @@ impl Executor {
         }
     }
 
-    /// What has changed of the program since its files were read; told once.
-    fn program_changed(&mut self) -> Option<Event> {
+    /// Which of the files that trials depend on have changed since they were read; told once.
+    fn files_changed(&mut self) -> Option<Event> {
         let changed = self
             .driver
             .watched
@@ -165,7 +165,7 @@ impl Executor {
             return None;
         }
         self.driver.watched.clear();
-        Some(Event::ProgramChanged { files })
+        Some(Event::FilesChanged { files })
     }
 
     /// Carries actions out in their order; how the run ends, if one of them says so.

@@ -67,8 +67,8 @@ pub enum Event {
         /// a step further.
         now: bool,
     },
-    /// Files of the program have changed that trials are still to be trained with.
-    ProgramChanged {
+    /// Files have changed that trials are still to be trained with: the program's, or those of rows.
+    FilesChanged {
         /// Their names.
         files: Vec<String>,
     },

@@ -122,6 +122,9 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let run = begin_run(&mut store, study_id, &spec, owner, &written)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id, run.run_id)?;
     keep_weights(&spec, &earlier.trials, &dir, storage.is_shared());
+    if storage.is_shared() && !was_of_study(&checkpoints, study_id) {
+        drop_checkpoints(&checkpoints, |_| false);
+    }
     drop_checkpoints(&checkpoints, |name| {
         earlier.needs(name, storage.is_shared())
     });
@@ -535,13 +538,33 @@ fn keep_weights(spec: &StudySpec, trials: &[FrozenTrial], dir: &Path, shared: bo
     }
 }
 
+/// In a directory of checkpoints, which study of the database they are of.
+const OF_STUDY: &str = ".study";
+
+/// Whether a directory of checkpoints was of this study; it is from now on. One of the same name that was deleted elsewhere has
+/// left its own.
+fn was_of_study(dir: &Path, study_id: i64) -> bool {
+    let (mark, id) = (dir.join(OF_STUDY), study_id.to_string());
+    if std::fs::read_to_string(&mark).is_ok_and(|of| of == id) {
+        return true;
+    }
+    let fresh = !dir.exists();
+    let marked = plain::make_dirs(dir).and_then(|()| plain::write(&mark, id.as_bytes()));
+    if let Err(error) = marked {
+        tracing::warn!(path = ?mark, %error, "it could not be noted whose checkpoints these are");
+    }
+    fresh
+}
+
 /// Deletes the checkpoints that are not needed any more: a run that was killed could not do it.
 fn drop_checkpoints(dir: &Path, needed: impl Fn(&OsStr) -> bool) {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return;
     };
     for entry in entries.flatten() {
-        if !needed(&entry.file_name())
+        let name = entry.file_name();
+        if name != OF_STUDY
+            && !needed(&name)
             && let Err(error) = std::fs::remove_dir_all(entry.path())
         {
             tracing::warn!(path = ?entry.path(), %error, "a checkpoint could not be deleted");
@@ -553,6 +576,19 @@ fn drop_checkpoints(dir: &Path, needed: impl Fn(&OsStr) -> bool) {
 mod tests {
     use super::*;
     use search::space::Params;
+
+    #[test]
+    fn checkpoints_of_a_study_of_the_same_name_are_told_from_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let checkpoints = dir.path().join("checkpoints/s");
+        let of_trial = checkpoints.join("trial-000000");
+        assert!(was_of_study(&checkpoints, 3), "there was nothing");
+        std::fs::create_dir(&of_trial).unwrap();
+        assert!(was_of_study(&checkpoints, 3));
+        assert!(!was_of_study(&checkpoints, 4));
+        drop_checkpoints(&checkpoints, |_| false);
+        assert!(!of_trial.exists() && was_of_study(&checkpoints, 4));
+    }
 
     #[test]
     fn an_earlier_run_was_last_heard_of_when_any_of_its_files_was_written() {

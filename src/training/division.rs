@@ -7,6 +7,7 @@ use super::baseline::{counts, counts_of};
 use super::split::{Part, Samples, Split, split};
 use anyhow::Context;
 use config::{Baseline, Prepared, Problem, Problems, StudySpec, TestSplit};
+use files::watched::WatchedFile;
 use search::space::Value;
 use search::study::rng;
 use serde_json::{Map, Value as Json};
@@ -275,6 +276,10 @@ pub fn prepared(
             baseline: trivial(Part::Test),
         });
     }
+    // Workers that start later read it again. What cannot be read has been told.
+    let path = data_path(spec);
+    let watched = WatchedFile::read(&path.display().to_string(), path);
+    prepared.watched.extend(watched);
     facts(spec, data, (label, split), &mut prepared.facts);
     prepared
 }

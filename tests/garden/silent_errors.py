@@ -126,6 +126,40 @@ def training_mode():
         torch.nn.Dropout(0.5)(x)
 
 
+def epochs(update):
+    """Trains ten steps and gives its caller a moment to evaluate, again and again."""
+    optimizer = sgd(three)
+    for _ in range(5):
+        for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(three(x), classes)):
+            step()
+            with torch.no_grad():
+                update()
+        yield
+
+
+def copy_stale():
+    copy = torch.nn.Linear(4, 3).eval()
+    for _ in epochs(lambda: copy.weight * 0.9 + three.weight * 0.1):
+        with torch.no_grad():
+            copy(x)
+
+
+def hooks_kept():
+    def hooks_kept_again(module, args, output):
+        return output * 0.5
+
+    layer = torch.nn.Linear(4, 3)
+    layer(x)
+    for channel in range(12):
+        layer.register_forward_hook(hooks_kept_again)
+        layer(x)
+
+
+def wrapped():
+    frames = torch.full((3, 8), 100, dtype=torch.uint8)
+    frames[0] + frames[1] + frames[2]
+
+
 def fine_python():
     words = [str(word) for word in range(100)]
     list(zip(words, words[1:]))
@@ -148,6 +182,25 @@ def fine_python():
     waiting.get().add_(1)
     with torch.no_grad():
         torch.nn.Dropout(0.5).eval()(x)
+
+
+def fine_copies():
+    average, other = torch.nn.Linear(4, 3).eval(), torch.nn.Linear(4, 5).eval()
+    for _ in epochs(lambda: average.weight.lerp_(three.weight, 0.1)):
+        with torch.no_grad():
+            average(x), other(x)
+    teacher, layer = torch.nn.Linear(4, 3).eval(), torch.nn.Linear(4, 3)
+    optimizer = sgd(three)
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(three(x), classes)):
+        step()
+        with torch.no_grad():
+            teacher(x)
+    for _ in range(12):
+        hook = layer.register_forward_hook(lambda module, args, output: None)
+        layer(x)
+        hook.remove()
+    torch.full((8,), 100, dtype=torch.uint8) + torch.full((8,), 100, dtype=torch.uint8)
+    torch.full((8,), 200, dtype=torch.int64) + 100
 
 
 def fine_shapes():
@@ -181,7 +234,7 @@ def fine_steps():
 
 warnings.simplefilter("ignore")
 for name, act in list(globals().items()):
-    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "Jittered"):
+    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered"):
         # A process notes each kind once.
         child = os.fork()
         if child == 0:

@@ -84,6 +84,26 @@ fn a_study_of_a_table_goes_on_after_kills_and_beats_the_trivial_answer_by_far() 
 }
 
 #[test]
+fn a_run_ends_when_the_rows_change_under_it() {
+    let project = project(false);
+    let rows = project.path().join("configs/data/deliveries.csv");
+    let more = ["--epochs", "20", "--set", "supervisor.recycle_after=1"];
+    let mut run = [&RUN[..RUN.len() - 1], &["200"], &more].concat();
+    let mut child = project.start(&run);
+    wait_for("a trial", || {
+        project.database().is_file() && !project.trials("tabular").is_empty()
+    });
+    let text = fs::read_to_string(&rows).unwrap();
+    fs::write(&rows, format!("{text}{}\n", text.lines().last().unwrap())).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(8));
+    // With the rows that the study is of, it goes on.
+    fs::write(&rows, text).unwrap();
+    let trials = (project.trials("tabular").len() + 1).to_string();
+    run[RUN.len() - 1] = &trials;
+    project.expect(0, &run);
+}
+
+#[test]
 fn the_winner_answers_as_it_was_scored_and_says_what_is_wrong_with_rows() {
     for (regression, metric) in [(false, "macro_f1"), (true, "rmse")] {
         let project = project(regression);

@@ -243,7 +243,7 @@ fn progress(ended: &RunEnded) -> String {
     let time = report::format::duration(ended.time);
     let end = match (&ended.failure, ended.stop) {
         (Some(failure), _) => format!("failed after {time}: {}", failure.text()),
-        (None, Some(Stop::Survived)) => format!("goes on after {time}, when it had failed before"),
+        (None, Some(Stop::Survived)) => format!("goes on after {time}, and was ended here"),
         (None, Some(Stop::Budget)) => format!("ended here after {time}"),
         (None, Some(Stop::Hung(_)) | None) => format!("ended well after {time}"),
     };

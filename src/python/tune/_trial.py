@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
@@ -111,6 +112,15 @@ def _step(step: Any) -> int:
 
 
 _LOCK = threading.Lock()
+
+
+def _new_lock() -> None:
+    """In a forked process: a thread that had the lock is not there."""
+    global _LOCK
+    _LOCK = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_new_lock)
 _DIRECTORY: Optional[tempfile.TemporaryDirectory[str]] = None
 
 
@@ -137,14 +147,20 @@ def _descriptor() -> Optional[int]:
 def _tell(line: Mapping[str, Any]) -> bool:
     text = (json.dumps(line) + "\n").encode()
     with _LOCK:
-        descriptor = _descriptor()
-        if descriptor is not None:
-            return _ask(descriptor, text)
-        # Started by the script itself, as a worker of distributed training is: files lead to tune from everywhere.
         file = os.environ.get("TUNE_METRICS_FILE")
         if file is None:
             return False
+        descriptor = _descriptor()
         with open(file, "ab") as metrics:
+            if descriptor is not None:
+                # Processes that were forked share the connection: one at a time asks and reads its answer.
+                fcntl.flock(metrics, fcntl.LOCK_EX)
+                try:
+                    return _ask(descriptor, text)
+                finally:
+                    # A process that another thread forks meanwhile would hold it, too.
+                    fcntl.flock(metrics, fcntl.LOCK_UN)
+            # Started by the script itself, as a worker of distributed training is: files lead to tune from everywhere.
             metrics.write(text)
         prune = os.environ.get("TUNE_PRUNE_FILE")
         return prune is not None and os.path.exists(prune)

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use files::name::checksum;
 use tokio_postgres::config::{Host, SslMode};
 
 /// How to reach a server and a database of it.
@@ -105,6 +106,24 @@ impl Address {
     /// All of it, without a password.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// A part of a path that tells the database from others, whoever asks it: `studies-1a2b3c4d`.
+    pub(crate) fn key(&self) -> String {
+        let port = self.config.get_ports().first().copied().unwrap_or(5432);
+        let (name, text) = match (self.config.get_dbname(), &self.service) {
+            (Some(name), None) => (name, format!("{}:{port}/{name}", host_of(&self.config))),
+            (name, service) => {
+                let service = service.as_deref().unwrap_or_default();
+                (
+                    name.unwrap_or(service),
+                    format!("service {service} {name:?}"),
+                )
+            }
+        };
+        let plain = |c: &char| c.is_ascii_alphanumeric() || "-_.".contains(*c);
+        let name: String = name.chars().filter(plain).take(64).collect();
+        format!("{name}-{}", checksum::<4>(&text))
     }
 
     /// A file with certificates of authorities that are trusted.
@@ -212,15 +231,7 @@ fn password(
         ));
     }
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let host = match config.get_hosts().first() {
-        Some(Host::Tcp(host)) => host.clone(),
-        // As libpq: a socket in the usual place is called localhost.
-        Some(Host::Unix(path)) if path == Path::new("/var/run/postgresql") => {
-            "localhost".to_owned()
-        }
-        Some(Host::Unix(path)) => path.display().to_string(),
-        None => "localhost".to_owned(),
-    };
+    let host = host_of(config);
     let port = config.get_ports().first().copied().unwrap_or(5432);
     let user = config
         .get_user()
@@ -230,6 +241,18 @@ fn password(
     let database = config.get_dbname().unwrap_or(&user);
     let asked = [&host, &port.to_string(), database, &user];
     Ok(text.lines().find_map(|line| matching(line, asked)))
+}
+
+/// The first host, as libpq calls it: a socket in the usual place is `localhost`.
+fn host_of(config: &tokio_postgres::Config) -> String {
+    match config.get_hosts().first() {
+        Some(Host::Tcp(host)) => host.clone(),
+        Some(Host::Unix(path)) if path == Path::new("/var/run/postgresql") => {
+            "localhost".to_owned()
+        }
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => "localhost".to_owned(),
+    }
 }
 
 /// The password on a line of a password file, if the line is for what is asked: host, port, database and user.

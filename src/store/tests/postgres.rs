@@ -95,7 +95,7 @@ fn what_a_server_refuses_is_told_with_its_url() {
     let socket = Postgres::place(dir.path());
     assert!(matches!(
         Store::open_read_only(&socket).unwrap_err().kind,
-        crate::StoreErrorKind::NotFound
+        crate::StoreErrorKind::NoStudies
     ));
     let roles = "CREATE ROLE reader LOGIN; CREATE ROLE barred NOLOGIN";
     server().sql("postgres", roles);

@@ -48,8 +48,8 @@ impl Core {
         }
     }
 
-    /// What is trained from now on would be another program's values: nothing new is started.
-    pub(super) fn on_program_changed(&mut self, files: &[String]) {
+    /// What is trained from now on would be values of another program, or of other rows: nothing new is started.
+    pub(super) fn on_files_changed(&mut self, files: &[String]) {
         if self.mode == Mode::Running && !self.done() {
             let have = if files.len() == 1 { "has" } else { "have" };
             let reason = format!("{} {have} changed while the run was on", files.join(", "));

@@ -14,6 +14,12 @@ HARMLESS = {
 EXACT = 1 << 24
 # Fewer values than this say nothing.
 FEWEST = 64
+# Hooks that a module has got since it was called first.
+HOOKS = 8
+# Steps between two evaluations of a copy: what is called more often may be a teacher, which is meant to stay.
+STEPS_BETWEEN = 10
+# Evaluations in which a copy that is to follow the trained network would have changed.
+EVALUATIONS = 3
 # More values than this are not looked through.
 MOST = 1_000_000
 
@@ -32,7 +38,16 @@ class Mistakes:
         if sys.flags.optimize:
             # By the first step all of its files are there.
             self.before_steps(lambda optimizer, args, kwargs: self.look_at_asserts())
-        torch.nn.modules.module.register_module_forward_hook(lambda module, args, output: self.look_at_mode(torch, module))
+        hooks, copies = {}, Copies()
+        self.before_steps(lambda optimizer, args, kwargs: copies.step(optimizer))
+
+        def look(module, args, output):
+            self.look_at_mode(torch, module)
+            self.look_at_hooks(module, hooks)
+            if copies.is_stale(torch, module):
+                self.silent("copy_stale", type(module).__name__)
+
+        torch.nn.modules.module.register_module_forward_hook(look)
 
     def called_by_own(self):
         """Whether it is the program's own code that called what stands in for a function of Python's."""
@@ -185,6 +200,15 @@ class Mistakes:
             if dropout or isinstance(module, nn.batchnorm._BatchNorm):
                 self.silent("training_mode", type(module).__name__)
 
+    def look_at_hooks(self, module, seen):
+        """Whether a module gets more and more hooks, as it does where they are never removed."""
+        hooks = module._forward_hooks
+        first = seen.setdefault(id(module), len(hooks))
+        if len(hooks) >= first + HOOKS:
+            code = getattr(list(hooks.values())[-1], "__code__", None)
+            line = code and "%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name)
+            self.silent("hooks_kept", "%d on one %s" % (len(hooks), type(module).__name__), line=line)
+
     def look_at_asserts(self):
         """The first assert of the program's own files that would have called something."""
         import ast
@@ -206,6 +230,38 @@ class Mistakes:
                 if called:
                     self.silent("assert_skipped", called, line="%s:%d" % (name, node.lineno))
                     break
+
+
+class Copies:
+    """Layers of networks that no optimiser trains, of the shapes of one that is trained: averages of its weights, say."""
+
+    def __init__(self):
+        self.steps, self.shapes, self.trained = 0, set(), set()
+        self.seen = {}
+
+    def step(self, optimizer):
+        self.steps += 1
+        if self.steps <= 2:
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            self.trained.update(map(id, parameters))
+            self.shapes.update(p.shape for p in parameters)
+
+    def is_stale(self, torch, module):
+        """Whether a layer has been evaluated again and again, with training in between, and is as it was at first."""
+        weight = getattr(module, "weight", None)
+        evaluated = not module.training and not torch.is_grad_enabled() and self.steps > 0
+        if not evaluated or not isinstance(weight, torch.Tensor) or weight.dim() < 2 or weight.numel() > MOST:
+            return False
+        if id(weight) in self.trained or weight.shape not in self.shapes:
+            return False
+        last, times, first = self.seen.get(id(module), (None, 0, None))
+        if last == self.steps:
+            return False
+        if last is not None and (self.steps < last + STEPS_BETWEEN or not torch.equal(weight, first)):
+            times, first = 0, None
+        first = weight.detach().clone() if first is None else first
+        self.seen[id(module)] = (self.steps, times + 1, first)
+        return times + 1 > EVALUATIONS
 
 
 def version(tensor):

@@ -9,6 +9,7 @@ COMPARES = ("aten.sub.Tensor", "aten.rsub.Tensor", "aten.mul.Tensor", "aten.div.
 # Losses of logits, each with the function whose result they should not be given.
 OF_LOGITS = {"aten._log_softmax.default": "SoftmaxBackward0",
              "aten.binary_cross_entropy_with_logits.default": "SigmoidBackward0"}
+ADDS = ("aten.add.Tensor", "aten.add_.Tensor")
 CLEARS = ("aten.zero_.default", "aten._foreach_zero_.default", "aten.fill_.Scalar")
 # Steps in a row after which it is no accident: a schedule may begin at 0, a first step may have no gradients.
 STEPS = 5
@@ -43,7 +44,7 @@ class Silent:
 
         self.before_steps(before)
 
-    def look_at_operation(self, torch, name, args, kwargs):
+    def look_at_operation(self, torch, name, args, kwargs, result):
         """Looks at an operation of the forward pass, or of none."""
         try:
             if name in CLEARS:
@@ -52,6 +53,8 @@ class Silent:
                 self.silent("crossed")
             elif name in OF_LOGITS and args[0].grad_fn is not None and args[0].grad_fn.name() == OF_LOGITS[name]:
                 self.silent("probabilities_as_logits")
+            elif name in ADDS and wraps(torch, args, result):
+                self.silent("wrapped")
             elif name == "aten._to_copy.default":
                 self.look_at_conversion(torch, args[0], kwargs)
         except Exception:
@@ -102,6 +105,15 @@ def crosses(torch, args):
     if [t.is_leaf for t in pair if t.requires_grad] != [False]:
         return False
     return any(1 < column(one) == row(other) for one, other in (pair, pair[::-1]))
+
+
+def wraps(torch, args, result):
+    """Whether a sum of 8-bit integers is beyond 255, and begins at 0 again: then it is less than what was added."""
+    added = args[1]
+    bytes_ = isinstance(result, torch.Tensor) and result.dtype is torch.uint8
+    if not bytes_ or not isinstance(added, torch.Tensor) or added.dtype is not torch.uint8 or result.numel() < 2:
+        return False
+    return bool((result < added).any())
 
 
 def column(tensor):

@@ -41,7 +41,7 @@ class Tracing:
                 elif shapes and not doctor.wrong_result and not finite(result) and finite(args) and not meant(name, args):
                     state["made"] = doctor.made(torch, name, args, result)
                 else:
-                    doctor.look_at_operation(torch, name, args, kwargs or {})
+                    doctor.look_at_operation(torch, name, args, kwargs or {}, result)
                 return result
 
         def meant(name, args):

@@ -308,7 +308,7 @@ fn a_run_that_was_asked_to_stop_does_not_go_on_where_others_take_trials_away() {
 
 #[test]
 fn a_program_that_changes_ends_the_run_before_it_trains_a_trial() {
-    let changed = |files: &[&str]| Event::ProgramChanged {
+    let changed = |files: &[&str]| Event::FilesChanged {
         files: files.iter().map(|&file| file.to_owned()).collect(),
     };
     let mut world = busy(spec(30, 3), 2);
