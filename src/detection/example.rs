@@ -58,6 +58,8 @@ pub struct Example {
     pub labels: Labels,
     /// The texts, in pixels of the square.
     pub truths: Vec<Truth>,
+    /// So much of the square is of the picture, where it is seen whole ([`View::filled`]).
+    pub filled: (usize, usize),
 }
 
 impl Example {
@@ -83,17 +85,16 @@ impl Example {
         augment: Option<(&AugmentSettings, &mut ChaCha8Rng)>,
     ) -> Example {
         let size = (showing.size as u32, showing.size as u32);
+        let whole = View::whole(picture.dimensions(), size);
         let (pixels, truths) = match augment {
             Some((settings, rng)) => augmented(picture, truths, size, settings, rng),
-            None => {
-                let view = View::whole(picture.dimensions(), size);
-                (view.picture(picture), view.truths(truths))
-            }
+            None => (whole.picture(picture), whole.truths(truths)),
         };
         Example {
             labels: labels((showing.size, showing.size), &truths, &showing.labels),
             pixels: pixels.into_raw(),
             truths,
+            filled: whole.filled(picture.dimensions()),
         }
     }
 }

@@ -68,6 +68,12 @@ impl View {
         }
     }
 
+    /// So much of the square of a whole picture is of it, in pixels from the upper left: behind that there is nothing.
+    pub fn filled(&self, picture: (u32, u32)) -> (usize, usize) {
+        let side = |side: u32| (f64::from(side) * self.scale).ceil() as usize;
+        (side(picture.0), side(picture.1))
+    }
+
     /// One view of many. Where there are texts that matter and the view is put anywhere, it has one of them in it.
     pub fn random(
         picture: (u32, u32),

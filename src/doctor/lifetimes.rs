@@ -23,6 +23,9 @@ const LEAST_LOOP: Duration = Duration::from_secs(40);
 /// The longest run of a command that was not yet seen to fail, unless a deadline says otherwise.
 const LONGEST: Duration = Duration::from_secs(600);
 
+/// What has not failed is traced for this share of the budget at least.
+const LOOKED_SHARE: u32 = 6;
+
 /// Who has run for so many times as long as a failing run took has survived.
 const OUTLIVES: u32 = 3;
 
@@ -134,7 +137,8 @@ impl Lifetimes {
         let loops = bounds.deadline.unwrap_or(loops).mul_f64(slower);
         // What has not failed is traced for some times as long as it had run: mistakes show early.
         let looked = settings.contains(&Setting::Trace) && self.slowest.is_none();
-        let looked = self.whole.filter(|_| looked).map(|whole| whole * OUTLIVES);
+        let looked = self.whole.filter(|_| looked);
+        let looked = looked.map(|whole| (whole * OUTLIVES).max(bounds.budget / LOOKED_SHARE));
         let survived = self.slowest.map(|slowest| {
             let time = (slowest * OUTLIVES).max(slowest + AT_LEAST).mul_f64(slower);
             // A standstill has to be seen before it counts as going on.

@@ -13,7 +13,7 @@ use crate::digest::Hashing;
 pub struct WatchedFile {
     /// Its name for people.
     pub name: String,
-    /// SHA-256 of its content, in hexadecimal.
+    /// SHA-256 of its content, in hexadecimal; empty where it is not read.
     pub hash: String,
     path: PathBuf,
     stamp: Stamp,
@@ -48,12 +48,28 @@ impl WatchedFile {
         })
     }
 
+    /// A large file, of which nothing is read: to write it anew is to change it.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub fn unread(path: &Path) -> io::Result<WatchedFile> {
+        Ok(WatchedFile {
+            name: path.display().to_string(),
+            hash: String::new(),
+            path: path.to_owned(),
+            stamp: stamp(&std::fs::metadata(path)?),
+        })
+    }
+
     /// Whether its content is another now. A file that cannot be read may be one that is being written anew: that is
     /// no change yet. As cheap as a look at the file's times where they are as before.
     pub fn has_changed(&mut self) -> bool {
         let now = std::fs::metadata(&self.path).map(|of| stamp(&of));
         if now.is_ok_and(|now| now == self.stamp) {
             return false;
+        }
+        if self.hash.is_empty() {
+            return std::fs::metadata(&self.path).is_ok();
         }
         let Ok(read) = WatchedFile::read(&self.name, &self.path) else {
             return false;
@@ -66,6 +82,19 @@ impl WatchedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_not_read_has_changed_where_it_is_written_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("model.safetensors");
+        std::fs::write(&path, "a").unwrap();
+        let mut watched = WatchedFile::unread(&path).unwrap();
+        assert!(!watched.has_changed());
+        std::fs::remove_file(&path).unwrap();
+        assert!(!watched.has_changed(), "it is about to be written");
+        std::fs::write(&path, "ab").unwrap();
+        assert!(watched.has_changed());
+    }
 
     #[test]
     fn another_content_is_a_change_and_the_same_written_again_is_none() {

@@ -168,7 +168,21 @@ fn misfits(spec: &StudySpec, data: &TableRows) -> Vec<Problem> {
             "loss.cls only with classes, model.embedding only with categorical columns",
         )
     });
-    metric.into_iter().chain(dead).collect()
+    let taken = |name: &str| name == "prediction" || name.starts_with("probability.");
+    let taken = data
+        .columns
+        .iter()
+        .map(Column::name)
+        .filter(|name| taken(name));
+    let taken = taken.map(|name| {
+        let found = format!("a column {name}, as answers have one");
+        problem(
+            "data.path",
+            found,
+            "another name, or the column listed in data.ignore",
+        )
+    });
+    metric.into_iter().chain(dead).chain(taken).collect()
 }
 
 /// The trivial answer's score on a part.

@@ -11,6 +11,7 @@ use super::knobs;
 use super::leakage::{self, Duplicates, TextIds};
 use super::tokens::Tokenised;
 use config::{Problem, Problems, Source, StudySpec};
+use files::watched::WatchedFile;
 use search::space::{Domain, Params, Value};
 
 use config::Prepared;
@@ -45,6 +46,9 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
         match Checkpoint::named(name, &spec.models) {
             Err(found) => problems.extend(found.0),
             Ok(checkpoint) => {
+                let watched = checkpoint.files().into_iter();
+                let watched = watched.filter_map(|path| WatchedFile::unread(&path).ok());
+                prepared.watched.extend(watched);
                 match checkpoint.fingerprint() {
                     Ok(hash) => prepared.fingerprints.push((format!("model.{name}"), hash)),
                     Err(problem) => problems.push(problem),

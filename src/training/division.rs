@@ -276,10 +276,10 @@ pub fn prepared(
             baseline: trivial(Part::Test),
         });
     }
-    // Workers that start later read it again. What cannot be read has been told.
+    // Workers that start later read it again.
     let path = data_path(spec);
-    let watched = WatchedFile::read(&path.display().to_string(), path);
-    prepared.watched.extend(watched);
+    let watched = path.is_file().then(|| WatchedFile::read(&path.display().to_string(), path));
+    prepared.watched.extend(watched.into_iter().flatten());
     facts(spec, data, (label, split), &mut prepared.facts);
     prepared
 }

@@ -54,6 +54,26 @@ fn a_study_on_a_server_is_the_study_of_a_file() {
     );
     let (_, told) = project.expect(0, &["status", "--storage", url]);
     assert!(told.is_empty(), "{told}");
+    // Both have a trial 0: neither has the other's files.
+    let files = project.path().join("tune.db.d");
+    let server_dir = std::fs::read_dir(files.join("servers")).unwrap().next();
+    let server_dir = server_dir.unwrap().unwrap().path();
+    for dir in [&files, &server_dir] {
+        let logs = std::fs::read_dir(dir.join("logs/synthetic")).unwrap();
+        let of_runs = logs.filter(|log| {
+            let name = log.as_ref().unwrap().file_name();
+            name.to_string_lossy().starts_with("run-")
+        });
+        assert_eq!(of_runs.count(), 1, "{dir:?}");
+    }
+    // A trigger may change what is written.
+    let trigger = "CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+        CREATE TRIGGER others BEFORE UPDATE ON trials FOR EACH ROW EXECUTE FUNCTION other()";
+    server.sql("studies", trigger);
+    let more = ["synthetic", "--trials", "41", "--storage", url];
+    let (_, told) = project.expect(7, &more);
+    assert!(told.contains("the trigger \"others\" on trials"), "{told}");
+    server.sql("studies", "DROP TRIGGER others ON trials");
     // What a command line names wins over the environment.
     let output = project
         .tune(&["best", "--json"])
@@ -196,7 +216,9 @@ fn a_server_that_is_reached_by_tls_is_verified_and_passwords_are_shown_nowhere()
         let (code, told) = run(&trusted, variable);
         assert_eq!(code, Some(0), "{told}");
     }
-    let files = std::fs::read_dir(project.path().join("tune.db.d/logs/synthetic")).unwrap();
+    let mut servers = std::fs::read_dir(project.path().join("tune.db.d/servers")).unwrap();
+    let server_dir = servers.next().unwrap().unwrap().path();
+    let files = std::fs::read_dir(server_dir.join("logs/synthetic")).unwrap();
     for file in files.flatten() {
         let log = std::fs::read_to_string(file.path()).unwrap();
         assert!(!log.contains("secret"), "{:?}", file.path());

@@ -40,6 +40,25 @@ class UnderTune(InProject):
         self.assertEqual(states[0], "COMPLETE")
         self.assertIn("PRUNED", states)
 
+    def test_forked_processes_report_beside_each_other(self):
+        self.task(
+            "import os\n"
+            "t = tune.trial(x=0.5)\n"
+            "children = []\n"
+            "for child in range(3):\n"
+            "    children.append(os.fork())\n"
+            "    if children[-1] == 0:\n"
+            "        for _ in range(100):\n"
+            "            t.report(10, aux=float(child))\n"
+            "        os._exit(0)\n"
+            "for _ in range(100):\n"
+            "    t.report(10, main=1.0)\n"
+            "assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]\n"
+            "t.report(20, loss=0.25)\n"
+        )
+        (trial,) = self.run_task(1)
+        self.assertEqual((trial["state"], trial["value"]), ("COMPLETE", 0.25))
+
     def test_a_process_without_the_descriptor_reports_to_the_file_and_reads_the_sign(self):
         # What distributed training starts inherits no descriptors.
         self.task(

@@ -87,6 +87,20 @@ impl Map {
         }
     }
 
+    /// The same without what it has right of and below a picture that does not fill it: there is no text.
+    #[must_use]
+    pub fn within(mut self, (width, height): (usize, usize)) -> Map {
+        for (row, values) in self.values.chunks_mut(self.width.max(1)).enumerate() {
+            let from = if row < height {
+                width.min(values.len())
+            } else {
+                0
+            };
+            values[from..].fill(0.0);
+        }
+        self
+    }
+
     /// Its width and height.
     pub fn size(&self) -> (usize, usize) {
         (self.width, self.height)

@@ -80,6 +80,27 @@ fn an_outline_goes_round_its_pixels_once() {
 }
 
 #[test]
+fn nothing_is_found_beside_a_picture_that_does_not_fill_its_square() {
+    let texts = [
+        (tilted([20.0, 20.0], [12.0, 6.0], 0.0), 1.0),
+        (tilted([60.0, 20.0], [12.0, 6.0], 0.0), 1.0),
+    ];
+    let settings = PostSettings::default();
+    let map = || drawn((80, 80), &texts);
+    assert_eq!(detections(&map(), &settings).len(), 2);
+    let found = detections(&map().within((44, 80)), &settings);
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0]
+            .polygon
+            .points()
+            .iter()
+            .all(|point| point[0] < 44.0)
+    );
+    assert!(detections(&map().within((80, 10)), &settings).is_empty());
+}
+
+#[test]
 fn a_slanting_edge_loses_its_steps() {
     let map = drawn((80, 80), &[(tilted([40.0, 40.0], [30.0, 6.0], 0.5), 1.0)]);
     let settings = PostSettings {

@@ -141,6 +141,11 @@ impl Input {
         })
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Looks at every row and counts them.
     ///
     /// # Errors
@@ -297,19 +302,31 @@ impl Input {
             .iter()
             .map(|column| ("columns", Some(column)));
         let known = self.format == Format::Csv || !columns.is_empty();
+        let all = table::listed(columns);
+        let mut lacking = Vec::new();
         for (key, name) in wanted.into_iter().chain(columns_read) {
             let Some(name) = name.filter(|_| known) else {
                 continue;
             };
             if !table::is_there(name, columns, key, problems) {
-                let all = table::listed(columns);
-                let found = format!("no column {name}; the file has {all}");
-                let expected = match key {
-                    "columns" => "every column that the model was trained on".to_owned(),
-                    key => format!("a column of the file (--{})", key.replace('_', "-")),
-                };
-                problems.instead(key, found, &expected);
+                match key {
+                    "columns" => lacking.push(name.clone()),
+                    key => {
+                        let found = format!("no column {name}; the file has {all}");
+                        let expected =
+                            format!("a column of the file (--{})", key.replace('_', "-"));
+                        problems.instead(key, found, &expected);
+                    }
+                }
             }
+        }
+        if !lacking.is_empty() {
+            let found = format!("no column {}; the file has {all}", table::listed(&lacking));
+            problems.instead(
+                "columns",
+                found,
+                "every column that the model was trained on",
+            );
         }
         for name in &self.wanted.forbidden {
             if columns.contains(name) {

@@ -1,8 +1,10 @@
 //! A file of rows through a model, a part at a time.
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::Result;
+use config::{Problem, Problems, Source};
 
 use ::request::evaluation::Answered;
 use ::request::predict::{AnswerFormat, Input, Prediction, Record, Writer};
@@ -20,6 +22,42 @@ pub trait Predictor {
     fn answer(&mut self, rows: &[Record], step: &mut dyn FnMut(usize)) -> Result<Answered>;
 }
 
+/// A row of which a model makes no finite number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NoAnswer {
+    /// The line on which it starts, from 1.
+    pub line: usize,
+    /// The column that most probably is the reason.
+    pub column: String,
+    /// What it has there.
+    pub cell: String,
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoAnswer { line, column, cell } = self;
+        write!(
+            f,
+            "line {line}: {column} is {cell}, and an output no finite number"
+        )
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
+/// The same as a problem of its file; other errors as they are.
+fn of_file(error: anyhow::Error, path: &Path) -> anyhow::Error {
+    match error.downcast::<NoAnswer>() {
+        Ok(row) => {
+            let found = format!("{}, of which the model makes no finite number", row.cell);
+            let expected = "a value such as those that it was trained on";
+            let source = Source::File(path.to_owned(), Some(row.line));
+            Problems(vec![Problem::new(&source, row.column, found, expected)]).into()
+        }
+        Err(error) => error,
+    }
+}
+
 /// Answers every row; `done` is given each part of the rows with its answers, in the file's order,
 /// `step` is called with the rows of each batch.
 ///
@@ -33,7 +71,7 @@ pub fn answer(
 ) -> Result<()> {
     let mut part: Vec<Record> = Vec::new();
     let mut work = |part: &mut Vec<Record>| -> Result<()> {
-        let answers = predictor.answer(part, step)?;
+        let answers = (predictor.answer(part, step)).map_err(|e| of_file(e, input.path()))?;
         done(part, answers)?;
         part.clear();
         Ok(())

@@ -141,6 +141,8 @@ fn a_study_that_nodes_work_on_is_not_deleted_and_each_has_a_name_of_its_own() {
     let delete = ["delete", "synthetic", "--yes", "--storage", url];
     let (_, why) = other.expect(6, &delete);
     assert!(why.contains("nodes work on"), "{why}");
+    let (_, why) = other.expect(6, &["stop", "synthetic", "--storage", url]);
+    assert!(why.contains("node one (process"), "{why}");
     signal(node.child.id(), Signal::SIGKILL);
     node.child.wait().unwrap();
     let (_, why) = other.expect(2, &["nodes", "--forget", "two", "--storage", url]);

@@ -194,7 +194,7 @@ impl Module for DetectionModule {
             let flat = logits.f_sigmoid()?.f_flatten(0, -1)?;
             let values: Vec<f32> = Vec::try_from(flat.f_to_device(tch::Device::Cpu)?)?;
             for (values, example) in values.chunks(size * size).zip(examples) {
-                let map = PageMap::new((size, size), values.to_vec());
+                let map = PageMap::new((size, size), values.to_vec()).within(example.filled);
                 scorers.push(PageScorer::new(map, example.truths));
             }
             step();

@@ -69,7 +69,8 @@ impl Detector {
             values.iter().all(|value| value.is_finite()),
             "an output is not finite"
         );
-        Ok((Map::new((side, side), values), view))
+        let map = Map::new((side, side), values);
+        Ok((map.within(view.filled(picture.dimensions())), view))
     }
 
     /// The texts in a picture, in its pixels.

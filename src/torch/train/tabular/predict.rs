@@ -1,12 +1,12 @@
 //! A trained model of a table that answers rows.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use tch::{Kind, Tensor};
 
 use super::model::{Inputs, Model};
 use super::unscaled;
 use crate::gpu;
-use crate::train::answer::Predictor;
+use crate::train::answer::{NoAnswer, Predictor};
 use crate::train::layers::Linear;
 use crate::train::tensors;
 use ::request::evaluation::Answered;
@@ -89,6 +89,18 @@ impl TablePredictor {
         let inputs = Inputs::new(&self.about.encoding, &encoded, rows.len(), self.device)?;
         self.model.outputs(&inputs, &mut || {})
     }
+
+    /// Why a row has no answer: its greatest number, most probably.
+    fn no_answer(&self, row: &Record) -> NoAnswer {
+        let cells = self.about.encoding.0.iter().zip(&row.values);
+        let size = |cell: &str| cell.parse().map_or(0.0, f64::abs);
+        let greatest = cells.max_by(|a, b| size(a.1).total_cmp(&size(b.1)));
+        let named =
+            |(feature, cell): (&Feature, &String)| (feature.name().to_owned(), cell.clone());
+        let (column, cell) = greatest.map(named).unwrap_or_default();
+        let line = row.row.line;
+        NoAnswer { line, column, cell }
+    }
 }
 
 impl Predictor for TablePredictor {
@@ -99,8 +111,7 @@ impl Predictor for TablePredictor {
             step(part.len());
         }
         if let Some(at) = outputs.iter().position(|x| !x.is_finite()) {
-            let row = &rows[at / self.about.outputs()];
-            bail!("line {}: an output is {}", row.row.line, outputs[at]);
+            return Err(self.no_answer(&rows[at / self.about.outputs()]).into());
         }
         let Some(scale) = self.about.scale else {
             let truth = rows.iter().map(|record| record.row.class).collect();
