@@ -166,13 +166,14 @@ fn told(
         None => "kept by the search".to_owned(),
     };
     format!(
-        "{dir}: trial {} of {}, epoch {}, {} {} ({how})\n{}\nnext: tune predict {dir} FILE\n",
+        "{dir}: trial {} of {}, epoch {}, {} {} ({how})\n{}\nnext: tune predict {} FILE\n",
         chosen.trial.number,
         chosen.spec.study,
         found.kept.epoch,
         chosen.spec.objective.metric,
         report::format::value(found.kept.value),
         written.note,
+        report::shell_word(&dir.to_string()),
     )
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::commands::LogsArgs;
 use super::{Common, answer, print_data};
 use crate::query::{Answer, printable, read_trial};
-use files::paths::{directory_of, logs_dir};
+use files::paths::logs_dir;
 use files::{bounded, plain};
 use messages::exit::{Exit, Failure};
 use store::{AttemptRecord, Place, Store, StudySummary};
@@ -102,7 +102,7 @@ type Paths = Vec<(Option<u32>, PathBuf)>;
 fn meant(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<(Paths, bool), Failure> {
     let owner = lock_owner(store.place(), study);
     let live = owner.is_some();
-    let dir = directory_of(store.path());
+    let dir = store.place().files();
     let Some(number) = args.number else {
         let run = store.last_run(study.study_id)?;
         // A run that has only just come has not recorded itself yet.

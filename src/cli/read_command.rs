@@ -12,7 +12,6 @@ use crate::query::{self, Faults, Selection, TaskLine, Width};
 use config::places::{Project, Wanted, list_tasks};
 use config::{Overrides, resolve};
 use device::Device;
-use files::paths::directory_of;
 use messages::exit::{Exit, Failure};
 use store::{Store, StudySummary};
 use summary::{Comparison, Night};
@@ -102,7 +101,7 @@ fn compare(
     query::must_be_alike(&a, &b)?;
     let of = |study: &StudySummary| {
         let name = Some(study.name.as_str());
-        meant(common, store, &directory_of(store.path()), name)?;
+        meant(common, store, &store.place().files(), name)?;
         material(store, &study.name, &[], tune)
     };
     answer(common, &Comparison::new(&of(&a)?, &of(&b)?))

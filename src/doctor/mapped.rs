@@ -7,17 +7,22 @@ use std::path::{Path, PathBuf};
 /// A page of memory, in bytes, as everywhere where CUDA runs.
 const PAGE: u64 = 4096;
 
-/// Files to the byte up to which any of these processes has mapped them, a whole number of pages.
-pub fn mapped(processes: &[u32]) -> BTreeMap<PathBuf, u64> {
-    let mut all = BTreeMap::new();
+/// Files to the byte up to which any of these processes has mapped them, a whole number of pages. Added are those that are as
+/// long by now: of a library more may be mapped than there is.
+pub fn add_mapped(all: &mut BTreeMap<PathBuf, u64>, processes: &[u32]) {
     for pid in processes {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         for (path, end) in maps.lines().filter_map(of_file) {
-            let known = all.entry(path).or_insert(0);
-            *known = end.max(*known);
+            if length(&path).is_some_and(|length| length.next_multiple_of(PAGE) >= end) {
+                let known = all.entry(path).or_insert(0);
+                *known = end.max(*known);
+            }
         }
     }
-    all
+}
+
+fn length(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|meta| meta.len())
 }
 
 /// The file of a line of `/proc/PID/maps`, and the byte up to which it is mapped. Code is not looked at, and a file that is
@@ -38,9 +43,8 @@ fn of_file(line: &str) -> Option<(PathBuf, u64)> {
 
 /// The first of these files that is shorter by now: `/w/rows.bin: 81920 bytes are mapped, and it has 4000 now`.
 pub fn cut(mapped: &BTreeMap<PathBuf, u64>) -> Option<String> {
-    let now = |path: &Path| fs::metadata(path).ok().map(|meta| meta.len());
     mapped.iter().find_map(|(path, end)| {
-        let length = now(path).filter(|length| length.next_multiple_of(PAGE) < *end)?;
+        let length = length(path).filter(|length| length.next_multiple_of(PAGE) < *end)?;
         let path = path.display();
         Some(format!(
             "{path}: {end} bytes are mapped, and it has {length} now"

@@ -332,7 +332,7 @@ struct Watch<'a> {
     most_ticks: u64,
     /// As in [`Outside`].
     unread: Option<String>,
-    /// Files that it had mapped by the last sample ([`mapped`]).
+    /// Files that it has mapped by the samples so far ([`mapped`]).
     mapped: BTreeMap<PathBuf, u64>,
     /// Seconds of processor time that it might use, by the last sample.
     limit: Option<u64>,
@@ -410,7 +410,7 @@ impl Watch<'_> {
         if printed != self.printed || busy {
             self.active = now;
         }
-        self.mapped = mapped::mapped(&host::family(pid));
+        mapped::add_mapped(&mut self.mapped, &host::family(pid));
         self.limit = host::processor_time_limit(pid);
         (self.printed, self.ticks) = (printed, activity.ticks);
         self.most_ticks = self.most_ticks.max(activity.ticks);

@@ -315,7 +315,7 @@ impl Store {
                 false => BTreeSet::new(),
             };
             let mut now = BTreeMap::new();
-            let query = format!("{GLIMPSE} AND t.number >= ?3");
+            let query = glimpse_query(self.own_tables) + " AND t.number >= ?3";
             conn.each(&query, &[&study_id, &STRUCK, &first], |row| {
                 let number: u64 = row.get(3)?;
                 now.insert(
@@ -509,7 +509,11 @@ impl Batch<'_> {
 
     /// Row id of a trial, and how it is; nobody changes it until the transaction ends.
     pub(super) fn look_at(&self, number: u64) -> Result<Option<(i64, TrialSummary)>, Kind> {
-        let query = format!("{GLIMPSE} AND t.number = ?3{}", self.conn.locking("t"));
+        let query = format!(
+            "{} AND t.number = ?3{}",
+            glimpse_query(true),
+            self.conn.locking("t")
+        );
         let args: Args<'_> = &[&self.study_id, &STRUCK, &number];
         let found = self.conn.first(&query, args, |row| {
             let trial = glimpse(row, number, Some(self.run_id), |_| true)?;
@@ -548,13 +552,24 @@ impl Batch<'_> {
     }
 }
 
-/// The trials of a study at a glance; the second parameter is [`STRUCK`].
-const GLIMPSE: &str = "SELECT t.state, o.run_id, s.trial_id IS NOT NULL, t.number, t.trial_id
-     FROM trials t LEFT JOIN tune_trials o ON o.trial_id = t.trial_id
-     LEFT JOIN trial_system_attributes s ON s.trial_id = t.trial_id AND s.\"key\" = ?2
-     WHERE t.study_id = ?1";
+/// The trials of a study at a glance; the second parameter is [`STRUCK`]. In a database that only Optuna has made nobody holds
+/// them.
+fn glimpse_query(own_tables: bool) -> String {
+    let (run, held) = match own_tables {
+        true => (
+            "o.run_id",
+            "LEFT JOIN tune_trials o ON o.trial_id = t.trial_id",
+        ),
+        false => ("CAST(NULL AS BIGINT)", ""),
+    };
+    format!(
+        "SELECT t.state, {run}, s.trial_id IS NOT NULL, t.number, t.trial_id FROM trials t {held}
+         LEFT JOIN trial_system_attributes s ON s.trial_id = t.trial_id AND s.\"key\" = ?2
+         WHERE t.study_id = ?1"
+    )
+}
 
-/// A row of [`GLIMPSE`], for the run that asks.
+/// A row of [`glimpse_query`], for the run that asks.
 fn glimpse(
     row: &Row<'_>,
     number: u64,

@@ -70,8 +70,10 @@ fn won(m: &Material, facts: &Facts) -> Option<String> {
 
 /// ` Its optim.lr is 1e-4, head.layers 2.`
 fn settings(best: &Best, facts: &Facts) -> String {
+    let dead = facts.dead();
     let told = facts.leading_parameters(best.params.len());
-    let told = told.iter().filter_map(|name| {
+    let told = told.iter().filter(|name| !dead.contains(*name));
+    let told = told.filter_map(|name| {
         let value = best.params.get(*name)?;
         let value = shown(&report::format::param(value));
         Some(format!("{} {value}", shown(name)))

@@ -278,7 +278,9 @@ pub fn prepared(
     }
     // Workers that start later read it again.
     let path = data_path(spec);
-    let watched = path.is_file().then(|| WatchedFile::read(&path.display().to_string(), path));
+    let watched = path
+        .is_file()
+        .then(|| WatchedFile::read(&path.display().to_string(), path));
     prepared.watched.extend(watched.into_iter().flatten());
     facts(spec, data, (label, split), &mut prepared.facts);
     prepared

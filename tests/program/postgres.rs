@@ -67,7 +67,8 @@ fn a_study_on_a_server_is_the_study_of_a_file() {
         assert_eq!(of_runs.count(), 1, "{dir:?}");
     }
     // A trigger may change what is written.
-    let trigger = "CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+    let trigger =
+        "CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
         CREATE TRIGGER others BEFORE UPDATE ON trials FOR EACH ROW EXECUTE FUNCTION other()";
     server.sql("studies", trigger);
     let more = ["synthetic", "--trials", "41", "--storage", url];

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::{Answer, choose};
 use fault::{FailureGroup, FaultKind, group_failures};
-use files::paths::directory_of;
 use messages::exit::Failure;
 use report::format::plural;
 use report::{About, FAILURE_ATTRS, failure, failure_lines, no_value};
@@ -108,7 +107,7 @@ pub(super) fn grouped(
     logs: usize,
 ) -> Result<Vec<FailureGroup>, Failure> {
     let mut groups = group_failures(failed);
-    let dir = directory_of(store.path());
+    let dir = store.place().files();
     for group in groups.iter_mut().take(logs) {
         let attempts = store.attempts(study.study_id, group.latest())?;
         let log = attempts.last().map(|attempt| dir.join(&attempt.log));

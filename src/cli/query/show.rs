@@ -10,7 +10,6 @@ use super::format;
 use super::trials::{TrialJson, runtime};
 use super::{Answer, choose};
 use adopt::fit::adopted_params;
-use files::paths::directory_of;
 use messages::exit::Failure;
 use report::format::value;
 use search::space::{Domain, Params, Value};
@@ -38,7 +37,7 @@ pub fn show(store: &Store, name: Option<&str>, number: u64) -> Result<Shown, Fai
     let (study, trial, attempts) = read(store, name, number)?;
     Ok(Shown {
         repeats: store.repeats(study.study_id, Some(number))?,
-        logs: directory_of(store.path()),
+        logs: store.place().files(),
         study,
         trial,
         attempts,

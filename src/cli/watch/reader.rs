@@ -15,7 +15,6 @@ use crate::logs;
 use crate::query::{Context, Watched};
 use crate::status::context;
 use device::HostSample;
-use files::paths::directory_of;
 use messages::exit::Failure;
 use process::cgroup::OwnCgroup;
 use process::host;
@@ -133,7 +132,7 @@ impl Looker {
         if !changes {
             return None;
         }
-        let dir = directory_of(self.store.path());
+        let dir = self.store.place().files();
         let detail = self
             .watched
             .detail(&self.store, number, |log| tail(&dir, log));

@@ -41,7 +41,7 @@ def read(
     command = [find(program), "trials", "--json"]
     command += ["-C", os.fspath(project)] if project is not None else []
     command += ["--storage", storage] if storage is not None else []
-    command += [study] if study is not None else []
+    command += ["--", study] if study is not None else []
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8")
     if done.returncode != 0:
         raise Error(done.stderr.strip().removeprefix("error: "))
@@ -61,14 +61,17 @@ _TIMES = ("datetime_start", "datetime_complete")
 def _row(trial: Dict[str, Any]) -> Dict[str, Any]:
     row = {name: trial.get(name) for name in _FIRST}
     row["attempts"] = len(trial.get("attempts") or [])
-    # JSON has no NaN and no infinities: they are texts.
-    if isinstance(row["value"], str):
-        row["value"] = float(row["value"])
-    row.update((f"values.{at}", value) for at, value in enumerate(trial.get("values") or []))
+    row["value"] = _number(row["value"])
+    row.update((f"values.{at}", _number(value)) for at, value in enumerate(trial.get("values") or []))
     row.update((f"params.{name}", value) for name, value in trial["params"].items())
     scalars = ((name, value) for name, value in trial["attrs"].items() if not isinstance(value, (dict, list)))
     row.update((f"attrs.{name}", value) for name, value in scalars)
     return row
+
+
+def _number(value: Any) -> Any:
+    """JSON has no NaN and no infinities: they are texts."""
+    return float(value) if isinstance(value, str) else value
 
 
 def _pandas(rows: List[Dict[str, Any]]) -> Any:
