@@ -2,20 +2,20 @@
 //! up what an earlier run left.
 
 use std::ffi::OsStr;
-use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
 
-use super::core::{
-    Core, Reclaimed, Repeated, SLOTS_GIVEN_UP, Start, checkpoint_name, in_parts, weights_kept,
-};
+use super::core::{Core, Reclaimed, Repeated, SLOTS_GIVEN_UP, Start, checkpoint_name, in_parts};
 use super::disk_tasks::RunFiles;
 use super::driver::{Driver, log_event};
+use super::earlier_files::{
+    check_places, drop_checkpoints, keep_weights, last_heard, was_of_study,
+};
 use super::event_channel;
 use super::open_study::{LockedStudy, Origin, open_study, study_attributes};
 use super::proposer::Proposer;
@@ -31,7 +31,6 @@ use config::StudySpec;
 use device::Device;
 use files::paths::checkpoints_dir;
 use files::paths::logs_dir;
-use files::plain;
 use memory::rehearsal::Rehearsed;
 use memory::{Floor, Observation, Predictor};
 use messages::clock::to_store;
@@ -45,7 +44,6 @@ use store::{
     KnownTrials, OtherNodes, Place, Reclaimable, RepeatRecord, RunRecord, Store, StoreErrorKind,
     Write,
 };
-use weights::{Leaders, Unheard};
 
 /// How long processes of an earlier run are given to end.
 const LEFTOVERS: Duration = Duration::from_secs(2);
@@ -331,21 +329,6 @@ fn read_earlier_runs(
     Ok((earlier, seen))
 }
 
-/// When anything was last heard of what an earlier run was training: a file of these directories was written. What a run left
-/// that was killed had run until then, not until somebody starts the next one. The database says nothing, as whoever opens it
-/// first puts its parts together; neither do logs of runs, of which this one's is there by now.
-fn last_heard(dirs: &[PathBuf]) -> Option<SystemTime> {
-    let entries = dirs.iter().filter_map(|dir| std::fs::read_dir(dir).ok());
-    let entries = entries.flatten().flatten();
-    let of_run = |entry: &DirEntry| entry.file_name().as_encoded_bytes().starts_with(b"run-");
-    let entries = entries.filter(|entry| !of_run(entry));
-    let written = |entry: &DirEntry| match entry.file_type().ok()?.is_dir() {
-        true => last_heard(&[entry.path()]),
-        false => entry.metadata().ok()?.modified().ok(),
-    };
-    entries.filter_map(|entry| written(&entry)).max()
-}
-
 /// Records the run. `written`: where what an earlier one was training has written.
 fn begin_run(
     store: &mut Store,
@@ -446,24 +429,6 @@ fn start(
     Ok((start, proposer))
 }
 
-/// Refuses where a directory in which files of the study are deleted by their names is a link.
-fn check_places(dir: &Path, study: &str) -> Result<(), Failure> {
-    let places = [
-        logs_dir(dir, study),
-        dir.join(checkpoints_dir(study)),
-        dir.join(files::paths::weights_dir(study)),
-    ];
-    // A plain file in the way only keeps things from being written: nothing is deleted through it.
-    let in_the_way = |p: &Path| p.symlink_metadata().is_ok_and(|m| m.is_file());
-    for place in places {
-        if place.parent().is_some_and(in_the_way) {
-            continue;
-        }
-        plain::is_dir(&place).map_err(|e| Failure::storage(format!("{}: {e}", place.display())))?;
-    }
-    Ok(())
-}
-
 /// What is known of the peaks of trainings like these: by the rehearsal, and by this and earlier
 /// studies of the task on the same kind of device. What cannot be read is only missed.
 fn peaks(
@@ -524,92 +489,10 @@ fn mark_injected(attrs: &mut Map<String, Json>, before: &Map<String, Json>, spec
     attrs.insert("injected_faults".into(), plans.into());
 }
 
-/// Keeps the weights of the best trials, and those alone: a run that was killed could not do it.
-fn keep_weights(spec: &StudySpec, trials: &[FrozenTrial], dir: &Path, shared: bool) {
-    if let Some(most) = weights_kept(spec) {
-        let leaders = Leaders::new(spec.directions(), most, trials);
-        let bytes = spec.operation.max_kept_bytes;
-        let known = trials.iter().map(|trial| (trial.number, trial.state));
-        let unheard = match shared {
-            true => Unheard::beside(known),
-            false => Unheard::default(),
-        };
-        weights::sync_kept_weights(dir, &spec.study, leaders.best(), bytes, &unheard);
-    }
-}
-
-/// In a directory of checkpoints, which study of the database they are of.
-const OF_STUDY: &str = ".study";
-
-/// Whether a directory of checkpoints was of this study; it is from now on. One of the same name that was deleted elsewhere has
-/// left its own.
-fn was_of_study(dir: &Path, study_id: i64) -> bool {
-    let (mark, id) = (dir.join(OF_STUDY), study_id.to_string());
-    if std::fs::read_to_string(&mark).is_ok_and(|of| of == id) {
-        return true;
-    }
-    let fresh = !dir.exists();
-    let marked = plain::make_dirs(dir).and_then(|()| plain::write(&mark, id.as_bytes()));
-    if let Err(error) = marked {
-        tracing::warn!(path = ?mark, %error, "it could not be noted whose checkpoints these are");
-    }
-    fresh
-}
-
-/// Deletes the checkpoints that are not needed any more: a run that was killed could not do it.
-fn drop_checkpoints(dir: &Path, needed: impl Fn(&OsStr) -> bool) {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if name != OF_STUDY
-            && !needed(&name)
-            && let Err(error) = std::fs::remove_dir_all(entry.path())
-        {
-            tracing::warn!(path = ?entry.path(), %error, "a checkpoint could not be deleted");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use search::space::Params;
-
-    #[test]
-    fn checkpoints_of_a_study_of_the_same_name_are_told_from_its_own() {
-        let dir = tempfile::tempdir().unwrap();
-        let checkpoints = dir.path().join("checkpoints/s");
-        let of_trial = checkpoints.join("trial-000000");
-        assert!(was_of_study(&checkpoints, 3), "there was nothing");
-        std::fs::create_dir(&of_trial).unwrap();
-        assert!(was_of_study(&checkpoints, 3));
-        assert!(!was_of_study(&checkpoints, 4));
-        drop_checkpoints(&checkpoints, |_| false);
-        assert!(!of_trial.exists() && was_of_study(&checkpoints, 4));
-    }
-
-    #[test]
-    fn an_earlier_run_was_last_heard_of_when_any_of_its_files_was_written() {
-        let dir = tempfile::tempdir().unwrap();
-        let dirs = ["logs", "checkpoints"].map(|name| dir.path().join(name));
-        assert_eq!(last_heard(&dirs), None);
-        let second = |s| SystemTime::UNIX_EPOCH + Duration::from_secs(s);
-        for (file, at) in [
-            ("logs/of trial-000000/a.log", 20),
-            ("logs/b.log", 10),
-            ("checkpoints/c/1", 30),
-            ("logs/run-2.log", 40),
-        ] {
-            let file = dir.path().join(file);
-            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(&file, "").unwrap();
-            let file = std::fs::File::options().write(true).open(file).unwrap();
-            file.set_modified(second(at)).unwrap();
-        }
-        assert_eq!(last_heard(&dirs), Some(second(30)));
-    }
 
     #[test]
     fn on_shared_places_a_checkpoint_goes_only_where_its_training_is_known_to_have_ended() {

@@ -4,6 +4,7 @@ mod clock;
 pub mod core;
 mod disk_tasks;
 mod driver;
+mod earlier_files;
 mod event;
 mod event_channel;
 mod launch;

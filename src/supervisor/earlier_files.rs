@@ -1,0 +1,135 @@
+//! Files of earlier runs in the project's directory: when they were written, which are kept, and which go.
+
+use std::ffi::OsStr;
+use std::fs::DirEntry;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::core::weights_kept;
+use config::StudySpec;
+use files::paths::{checkpoints_dir, logs_dir, weights_dir};
+use files::plain;
+use messages::exit::Failure;
+use search::study::FrozenTrial;
+use weights::{Leaders, Unheard};
+
+/// Refuses where a directory in which files of the study are deleted by their names is a link.
+pub(super) fn check_places(dir: &Path, study: &str) -> Result<(), Failure> {
+    let places = [
+        logs_dir(dir, study),
+        dir.join(checkpoints_dir(study)),
+        dir.join(weights_dir(study)),
+    ];
+    // A plain file in the way only keeps things from being written: nothing is deleted through it.
+    let in_the_way = |p: &Path| p.symlink_metadata().is_ok_and(|m| m.is_file());
+    for place in places {
+        if place.parent().is_some_and(in_the_way) {
+            continue;
+        }
+        plain::is_dir(&place).map_err(|e| Failure::storage(format!("{}: {e}", place.display())))?;
+    }
+    Ok(())
+}
+
+/// When anything was last heard of what an earlier run was training: a file of these directories was written. What a run left
+/// that was killed had run until then, not until somebody starts the next one. The database says nothing, as whoever opens it
+/// first puts its parts together; neither do logs of runs, of which this one's is there by now.
+pub(super) fn last_heard(dirs: &[PathBuf]) -> Option<SystemTime> {
+    let entries = dirs.iter().filter_map(|dir| std::fs::read_dir(dir).ok());
+    let entries = entries.flatten().flatten();
+    let of_run = |entry: &DirEntry| entry.file_name().as_encoded_bytes().starts_with(b"run-");
+    let entries = entries.filter(|entry| !of_run(entry));
+    let written = |entry: &DirEntry| match entry.file_type().ok()?.is_dir() {
+        true => last_heard(&[entry.path()]),
+        false => entry.metadata().ok()?.modified().ok(),
+    };
+    entries.filter_map(|entry| written(&entry)).max()
+}
+
+/// Keeps the weights of the best trials, and those alone: a run that was killed could not do it.
+pub(super) fn keep_weights(spec: &StudySpec, trials: &[FrozenTrial], dir: &Path, shared: bool) {
+    if let Some(most) = weights_kept(spec) {
+        let leaders = Leaders::new(spec.directions(), most, trials);
+        let bytes = spec.operation.max_kept_bytes;
+        let known = trials.iter().map(|trial| (trial.number, trial.state));
+        let unheard = match shared {
+            true => Unheard::beside(known),
+            false => Unheard::default(),
+        };
+        weights::sync_kept_weights(dir, &spec.study, leaders.best(), bytes, &unheard);
+    }
+}
+
+/// In a directory of checkpoints, which study of the database they are of.
+const OF_STUDY: &str = ".study";
+
+/// Whether a directory of checkpoints was of this study; it is from now on. One of the same name that was deleted elsewhere has
+/// left its own.
+pub(super) fn was_of_study(dir: &Path, study_id: i64) -> bool {
+    let (mark, id) = (dir.join(OF_STUDY), study_id.to_string());
+    if std::fs::read_to_string(&mark).is_ok_and(|of| of == id) {
+        return true;
+    }
+    let fresh = !dir.exists();
+    let marked = plain::make_dirs(dir).and_then(|()| plain::write(&mark, id.as_bytes()));
+    if let Err(error) = marked {
+        tracing::warn!(path = ?mark, %error, "it could not be noted whose checkpoints these are");
+    }
+    fresh
+}
+
+/// Deletes the checkpoints that are not needed any more: a run that was killed could not do it.
+pub(super) fn drop_checkpoints(dir: &Path, needed: impl Fn(&OsStr) -> bool) {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name != OF_STUDY
+            && !needed(&name)
+            && let Err(error) = std::fs::remove_dir_all(entry.path())
+        {
+            tracing::warn!(path = ?entry.path(), %error, "a checkpoint could not be deleted");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn checkpoints_of_a_study_of_the_same_name_are_told_from_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let checkpoints = dir.path().join("checkpoints/s");
+        let of_trial = checkpoints.join("trial-000000");
+        assert!(was_of_study(&checkpoints, 3), "there was nothing");
+        std::fs::create_dir(&of_trial).unwrap();
+        assert!(was_of_study(&checkpoints, 3));
+        assert!(!was_of_study(&checkpoints, 4));
+        drop_checkpoints(&checkpoints, |_| false);
+        assert!(!of_trial.exists() && was_of_study(&checkpoints, 4));
+    }
+
+    #[test]
+    fn an_earlier_run_was_last_heard_of_when_any_of_its_files_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["logs", "checkpoints"].map(|name| dir.path().join(name));
+        assert_eq!(last_heard(&dirs), None);
+        let second = |s| SystemTime::UNIX_EPOCH + Duration::from_secs(s);
+        for (file, at) in [
+            ("logs/of trial-000000/a.log", 20),
+            ("logs/b.log", 10),
+            ("checkpoints/c/1", 30),
+            ("logs/run-2.log", 40),
+        ] {
+            let file = dir.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "").unwrap();
+            let file = std::fs::File::options().write(true).open(file).unwrap();
+            file.set_modified(second(at)).unwrap();
+        }
+        assert_eq!(last_heard(&dirs), Some(second(30)));
+    }
+}
