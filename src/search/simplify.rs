@@ -127,6 +127,9 @@ impl<'a> Simplifier<'a> {
     /// # Errors
     /// Why training stopped. What was found until then stays.
     pub fn run<T: Train>(&mut self, order: &[String], trainer: &mut T) -> Result<(), T::Stop> {
+        if self.changes.is_empty() {
+            return Ok(());
+        }
         self.find_margin(trainer)?;
         let place = |name: &String| order.iter().position(|o| o == name);
         let mut names: Vec<String> = self.changes.keys().cloned().collect();

@@ -33,6 +33,34 @@ impl Column {
         }
     }
 
+    /// Two of its categories that are one number, written in two ways, such as `3` and `3.0`.
+    pub fn same_number(&self) -> Option<(&str, &str)> {
+        let mut known: BTreeMap<u64, &str> = BTreeMap::new();
+        self.cells().iter().find_map(|cell| {
+            let number: f64 = cell.parse().ok()?;
+            let first = *known.entry(number.to_bits()).or_insert(cell);
+            (first != cell).then_some((first, cell.as_str()))
+        })
+    }
+
+    /// Of a column that holds numbers for the most part, the row of the first cell that is none, and so makes it categorical.
+    pub fn no_number(&self) -> Option<(usize, &str)> {
+        let is_number = |cell: &&String| cell.parse().is_ok_and(f64::is_finite);
+        let filled = || self.cells().iter().filter(|cell| !cell.is_empty());
+        let numbers = filled().filter(is_number).count();
+        let mut cells = self.cells().iter().enumerate();
+        let odd = cells.find(|(_, cell)| !cell.is_empty() && !is_number(cell))?;
+        (2 * numbers > filled().count()).then_some((odd.0, odd.1))
+    }
+
+    /// Its categories, row by row; none of numbers.
+    fn cells(&self) -> &[String] {
+        match self {
+            Column::Numeric(..) => &[],
+            Column::Categorical(_, cells) => cells,
+        }
+    }
+
     /// Whether its cells are numbers.
     pub fn is_numeric(&self) -> bool {
         matches!(self, Column::Numeric(..))

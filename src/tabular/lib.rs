@@ -56,6 +56,7 @@ impl Preparation for Tabular {
         let columns = (data.target.as_str(), &split);
         let fingerprint = data.fingerprint();
         let mut prepared = division::prepared(spec, &data, columns, fingerprint, &trivial);
+        prepared.warnings.extend(odd_columns(spec, &data));
         let of = |numeric: bool| {
             let names = data.columns.iter().filter(|c| c.is_numeric() == numeric);
             names.map(|c| c.name().to_owned()).collect::<Vec<String>>()
@@ -183,6 +184,29 @@ fn misfits(spec: &StudySpec, data: &TableRows) -> Vec<Problem> {
         )
     });
     metric.into_iter().chain(dead).chain(taken).collect()
+}
+
+/// What to tell of columns that are categorical though somebody may have meant numbers.
+fn odd_columns(spec: &StudySpec, data: &TableRows) -> Vec<String> {
+    let meant = spec.lists.get(CATEGORICAL).map_or(&[][..], Vec::as_slice);
+    let odd = |column: &Column| {
+        let name = column.name();
+        let one = column
+            .no_number()
+            .filter(|_| !meant.iter().any(|m| m == name));
+        if let Some((row, cell)) = one {
+            let line = data.lines.get(row).copied().unwrap_or_default();
+            return Some(format!(
+                "the column {name} holds numbers, but for cells such as {cell:?} (line {line}): so it counts as categorical; \
+                 leave such cells empty, or list it in {CATEGORICAL}"
+            ));
+        }
+        let (a, b) = column.same_number()?;
+        Some(format!(
+            "the column {name} has the categories {a:?} and {b:?}, which are one number: each counts for itself"
+        ))
+    };
+    data.columns.iter().filter_map(odd).collect()
 }
 
 /// The trivial answer's score on a part.

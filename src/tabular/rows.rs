@@ -71,8 +71,11 @@ impl TableRows {
         };
         data.columns = cells.into_iter().map(column).collect();
         if data.columns.is_empty() && !problems.fatal() {
-            let found = "no column beside the target".to_owned();
-            problems.file("data.path", found, "at least one to predict by");
+            let (found, expected) = match data.lines.is_empty() {
+                true => ("no rows", "at least one row of each class, or part"),
+                false => ("no column beside the target", "at least one to predict by"),
+            };
+            problems.file("data.path", found.to_owned(), expected);
         }
         match spec.fixed.get(PROBLEM).and_then(Value::as_str) {
             Some("regression") => data.take_numbers(&targets, &mut problems),

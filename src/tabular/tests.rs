@@ -181,3 +181,20 @@ fn a_training_needs_more_memory_with_more_and_wider_layers() {
     );
     assert!(with(2, 64) > with(1, 64));
 }
+
+#[test]
+fn columns_that_may_have_been_meant_as_numbers_are_told() {
+    let column =
+        |cells: &[&str]| Column::of("c", cells.iter().map(|c| (*c).to_owned()).collect(), false);
+    let prices = column(&["1.5", "2", "", "NA", "3"]);
+    assert_eq!(prices.no_number(), Some((3, "NA")));
+    let codes = column(&["a1", "b2", "7"]);
+    assert_eq!((codes.no_number(), codes.same_number()), (None, None));
+    let hours = column(&["a", "3", "3.0", "b", "c"]);
+    assert_eq!(hours.same_number(), Some(("3", "3.0")));
+    assert_eq!(
+        column(&["1", "1.0"]).same_number(),
+        None,
+        "they are numbers"
+    );
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{limited, outline};
+use super::{limited, outline, with_pictures};
 use crate::page::{Page, Pages, Truth};
 use crate::picture::is_picture;
 use config::{Problem, Problems, Source};
@@ -50,7 +50,7 @@ pub(super) fn read(dir: &Path) -> Result<Pages, Problems> {
         }
     }
     if !problems.is_empty() {
-        return Err(limited(problems, dir));
+        return Err(limited(with_pictures(problems, &pages), dir));
     }
     let parts = pages.pages.iter().map(|page| part(dir, &page.image));
     pages.parts = parts.collect::<Option<Vec<Part>>>().unwrap_or_default();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{limited, outline};
+use super::{limited, outline, with_pictures};
 use crate::page::{Page, Pages, Truth};
 use config::{Problem, Problems};
 use files::bounded;
@@ -97,7 +97,7 @@ pub(super) fn read(path: &Path) -> Result<Pages, Problems> {
     }
     match data.problems.is_empty() {
         true => Ok(data.pages),
-        false => Err(limited(data.problems, path)),
+        false => Err(limited(with_pictures(data.problems, &data.pages), path)),
     }
 }
 

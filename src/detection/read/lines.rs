@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::{Columns, outline};
+use super::{Columns, outline, with_pictures};
 use crate::page::{Page, Pages, Truth};
 use crate::polygon::Point;
 use config::Problems;
@@ -53,15 +53,21 @@ pub(super) fn read(path: &Path, columns: Columns<'_>) -> Result<Pages, Problems>
             Ok(Cells::Object(mut object, _)) => texts(object.remove("texts"), place, &mut problems),
             Ok(Cells::List(_)) | Err(_) => Vec::new(),
         };
-        let image = path.with_file_name(image);
-        let line = place.line;
-        pages.pages.push(Page {
-            image,
-            truths,
-            line,
-        });
+        if !image.is_empty() {
+            pages.pages.push(Page {
+                image: path.with_file_name(image),
+                truths,
+                line: place.line,
+            });
+        }
     }
-    problems.finish(pages)
+    match problems.is_empty() {
+        true => Ok(pages),
+        false => {
+            let Problems(found) = problems.into_problems();
+            Err(Problems(with_pictures(found, &pages)))
+        }
+    }
 }
 
 fn texts(found: Option<Json>, place: Place, problems: &mut FileProblems) -> Vec<Truth> {

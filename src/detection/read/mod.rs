@@ -97,6 +97,15 @@ fn outline(points: Vec<Point>) -> Result<Polygon, (String, &'static str)> {
     }
 }
 
+/// What is wrong with the data, and with the pictures of the pages that could be read.
+fn with_pictures(mut problems: Vec<Problem>, pages: &Pages) -> Vec<Problem> {
+    let of_pictures = pages.examine().err();
+    problems.extend(of_pictures.into_iter().flat_map(|found| found.0));
+    // Several rows may have one picture.
+    problems.dedup();
+    problems
+}
+
 /// The first of many problems, and how many more there are.
 fn limited(mut problems: Vec<Problem>, path: &Path) -> Problems {
     let more = problems.len().saturating_sub(SPELLED_OUT);

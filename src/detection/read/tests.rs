@@ -142,13 +142,14 @@ fn all_that_is_wrong_in_json_lines_is_told_together() {
     let dir = files(&[("pages.jsonl", &lines.join("\n"))]);
     let problems = wrong(&dir, "pages.jsonl");
     let starts = [
-        "6 problems:",
+        "7 problems:",
         "pages.jsonl:1: row 1, column image: found no path",
         "pages.jsonl:2: row 2, column texts: found no list",
         "pages.jsonl:3: row 3, column texts, text 1: found 1 points, expected at least three points",
         "pages.jsonl:3: row 3, column texts, text 2: found invalid type",
         "pages.jsonl:3: row 3, column texts, text 3: found unknown field `poligon`",
         "pages.jsonl:4: row 4: found expected ident",
+        "a.png: picture: found No such file",
     ];
     let lines: Vec<&str> = problems.lines().collect();
     assert_eq!(lines.len(), starts.len(), "{problems}");

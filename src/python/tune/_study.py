@@ -219,6 +219,8 @@ _FIELDS = {"low", "high", "log", "step", "int", "choices", "when"}
 
 def _parameter(name: str, description: Mapping[str, Any]) -> Dict[str, Any]:
     """A parameter of a task file, as the protocol has it."""
+    if not isinstance(description, Mapping):
+        raise Error(f"{name}: found {description!r}, expected a mapping such as {{'low': 0.0, 'high': 1.0}}")
     unknown = sorted(set(description) - _FIELDS)
     if unknown:
         raise Error(f"{name}: found {', '.join(unknown)}, expected {', '.join(sorted(_FIELDS))}")

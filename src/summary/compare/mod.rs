@@ -83,6 +83,9 @@ pub struct Side {
     pub mean: Option<f64>,
     /// The first trial that was as good as the best of the other study; `None` where none was.
     pub reached: Option<Reached>,
+    /// Hours of training of the search alone, without repeats and tests.
+    #[serde(skip)]
+    pub searched: f64,
     /// Where the time went.
     pub hours: Hours,
     /// Faults by kind.
@@ -218,12 +221,11 @@ impl Comparison {
         let differences = Differences::of([a, b], &facts);
         let [of_a, of_b] = facts;
         let best = [courses[0].best(), courses[1].best()];
-        let reached = |course: &Course, other: Option<f64>| course.reached(other?);
         let mut comparison = Comparison {
             metrics: a.metrics.clone(),
             directions: a.study.directions.clone(),
-            a: Side::of(a, of_a, reached(&courses[0], best[1])),
-            b: Side::of(b, of_b, reached(&courses[1], best[0])),
+            a: Side::of(a, of_a, &courses[0], best[1]),
+            b: Side::of(b, of_b, &courses[1], best[0]),
             better: difference.and_then(Difference::better),
             at_equal_trials: at_equal_trials.filter(|_| single),
             at_equal_hours: at_equal_hours(&courses).filter(|_| single),
@@ -239,7 +241,9 @@ impl Comparison {
 }
 
 impl Side {
-    fn of(material: &Material, facts: Facts, reached: Option<Reached>) -> Side {
+    /// `other`: the best value of the other study.
+    fn of(material: &Material, facts: Facts, course: &Course, other: Option<f64>) -> Side {
+        let reached = other.and_then(|other| course.reached(other));
         Side {
             study: facts.study,
             state: facts.state,
@@ -250,6 +254,7 @@ impl Side {
             mean: repeated(material.selection.as_ref())
                 .and_then(|winner| Some(winner.estimate?.mean)),
             reached: reached.filter(|_| !material.several()),
+            searched: course.hours(),
             hours: facts.hours,
             faults: facts.faults,
         }

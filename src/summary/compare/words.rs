@@ -164,7 +164,7 @@ fn speed(c: &Comparison) -> Option<String> {
             None => format!(
                 "{name} was never as good as the best of {other_name}, in {} and {} of training.",
                 plural(side.finished, "trial"),
-                told_hours(side.hours.trained)
+                told_hours(side.searched)
             ),
         }
     };
