@@ -3,8 +3,10 @@
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
+use config::{Problem, Problems};
 use files::bounded;
 use image::{DynamicImage, ImageDecoder, ImageReader, Limits, Pixel, Rgb, RgbImage, Rgba};
+use rayon::prelude::*;
 
 /// Longest file of a picture, in bytes.
 pub const MAX_FILE: u64 = 256 << 20;
@@ -60,6 +62,28 @@ pub fn listed(path: &Path) -> Result<Vec<PathBuf>, String> {
 /// It cannot be read or is too long; says so for people.
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     bounded::read(path, MAX_FILE).map_err(|error| error.to_string())
+}
+
+/// The picture in a file.
+///
+/// # Errors
+/// It cannot be read or decoded.
+pub fn open(path: &Path) -> Result<RgbImage, Problems> {
+    let wrong = |found| Problems(vec![Problem::in_file(path, "picture", found, EXPECTED)]);
+    decode(&read(path).map_err(wrong)?).map_err(wrong)
+}
+
+/// Whether all of these can be decoded.
+///
+/// # Errors
+/// Each that cannot.
+pub fn must_all_open(paths: &[PathBuf]) -> Result<(), Problems> {
+    let wrong = paths.par_iter().filter_map(|path| open(path).err());
+    let wrong: Vec<Problem> = wrong.flat_map_iter(|found| found.0).collect();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(Problems(wrong)),
+    }
 }
 
 /// Decodes a picture and turns it as its EXIF data say. What shines through is white.

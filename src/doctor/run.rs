@@ -131,7 +131,8 @@ pub struct Outside {
     pub unread: Option<String>,
     /// A file that it had mapped into memory, and that was shorter when it ended by SIGBUS, in words.
     pub cut: Option<String>,
-    /// The line of Python at which native code has ended it calls a function by `ctypes`, as [`foreign`] has it.
+    /// The line of Python at which native code has ended it, where that calls a function by `ctypes` and nothing says what it
+    /// takes.
     pub untyped_call: Option<String>,
     /// A limit of processor time that it had used up when it was killed, in words.
     pub processor_time: Option<String>,

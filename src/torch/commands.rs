@@ -4,6 +4,7 @@ use config::Problems;
 use detection::description::ExportedDetector;
 use detection::finds_nothing;
 use detection::metric::{self, Counts};
+use detection::picture::must_all_open;
 use detection::read::{Columns, read};
 use messages::{Exit, Failure};
 use report::ProgressBar;
@@ -64,6 +65,8 @@ pub fn predict(wanted: &Predict) -> Result<Exit, Failure> {
 /// Finds texts in pictures.
 pub fn detect(wanted: &Detect) -> Result<Exit, Failure> {
     let exported = ExportedDetector::open(&wanted.model).map_err(input)?;
+    // Nothing is written where one of them cannot be answered.
+    must_all_open(&wanted.pictures).map_err(input)?;
     load(wanted.device)?;
     let detector = Detector::open(&exported, wanted.device);
     let detector = detector.map_err(|e| Failure::input(format!("{e:#}")))?;

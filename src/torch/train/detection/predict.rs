@@ -16,11 +16,10 @@ use ::detection::Page;
 use ::detection::description::{Description, ExportedDetector};
 use ::detection::found::{FOUND, FOUND_FILE, draw, found_json};
 use ::detection::metric::Counts;
-use ::detection::picture::{self, EXPECTED};
+use ::detection::picture;
 use ::detection::post::{Detection, Map, PageScorer, detections};
 use ::detection::view::View;
 use ::training::exported::WEIGHTS_FILE;
-use config::{Problem, Problems};
 use device::Device;
 use search::study::rng;
 
@@ -92,7 +91,7 @@ impl Detector {
     /// # Errors
     /// The picture cannot be decoded; or see [`Detector::find`].
     pub fn score(&self, page: &Page) -> Result<Counts> {
-        let picture = decoded(&page.image)?;
+        let picture = picture::open(&page.image)?;
         let (map, view) = self
             .map(&picture)
             .with_context(|| page.image.display().to_string())?;
@@ -105,7 +104,7 @@ impl Detector {
     /// # Errors
     /// The picture cannot be decoded, or the copy not written; or see [`Detector::find`].
     pub fn look_at(&self, path: &Path, to: Option<&Path>) -> Result<String> {
-        let mut picture = decoded(path)?;
+        let mut picture = picture::open(path)?;
         let found = self
             .find(&picture)
             .with_context(|| path.display().to_string())?;
@@ -135,11 +134,4 @@ impl Detector {
         }
         Ok(fs::write(to.join(FOUND_FILE), lines)?)
     }
-}
-
-/// The picture in a file.
-fn decoded(path: &Path) -> Result<RgbImage, Problems> {
-    let wrong = |found| Problems(vec![Problem::in_file(path, "picture", found, EXPECTED)]);
-    let bytes = picture::read(path).map_err(wrong)?;
-    picture::decode(&bytes).map_err(wrong)
 }
