@@ -65,7 +65,7 @@ pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
             Some(others) => Err(Failure::new(
                 Exit::Held,
                 format!(
-                    "{others} works on {}: stop it there",
+                    "at work on {}: {others}; stop it there",
                     printable(&study.name)
                 ),
             )),
@@ -99,15 +99,19 @@ pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
     stopped.exit = its.and_then(|run| run.exit);
     stopped.pid = Some(owner.pid);
     if let Some(others) = elsewhere(&store, &study)? {
-        tell(format!("{others} goes on"));
+        tell(format!("still at work: {others}"));
     }
     answer(common, &stopped)
 }
 
-/// The nodes that still work on a study which several share: `node b (process 123 on gpu2)`.
+/// The other nodes that work on a study which several share: `node b (process 123 on gpu2)`.
 fn elsewhere(store: &Store, study: &StudySummary) -> Result<Option<String>, Failure> {
     let nodes = store.nodes(study.study_id)?;
-    let working = nodes.iter().filter(|node| node.is_live()).map(|node| {
+    let own = store.place().node();
+    let others = nodes
+        .iter()
+        .filter(|node| node.is_live() && own != Some(&node.name));
+    let working = others.map(|node| {
         let (name, host) = (printable(&node.name), printable(&node.host));
         format!("node {name} (process {} on {host})", node.pid)
     });

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A page of memory, in bytes, as everywhere where CUDA runs.
-const PAGE: u64 = 4096;
+/// A page of memory, in bytes.
+fn page() -> u64 {
+    let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
+    size.ok().flatten().map_or(4096, |size| size as u64)
+}
 
 /// Files to the byte up to which any of these processes has mapped them, a whole number of pages. Added are those that are as
 /// long by now: of a library more may be mapped than there is.
@@ -13,9 +16,10 @@ pub fn add_mapped(all: &mut BTreeMap<PathBuf, u64>, processes: &[u32]) {
     for pid in processes {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         for (path, end) in maps.lines().filter_map(of_file) {
-            if length(&path).is_some_and(|length| length.next_multiple_of(PAGE) >= end) {
-                let known = all.entry(path).or_insert(0);
-                *known = end.max(*known);
+            let known = all.get(&path).is_some_and(|known| *known >= end);
+            let whole = |length: u64| length.next_multiple_of(page()) >= end;
+            if !known && length(&path).is_some_and(whole) {
+                all.insert(path, end);
             }
         }
     }
@@ -34,7 +38,8 @@ fn of_file(line: &str) -> Option<(PathBuf, u64)> {
     let (permissions, rest) = rest.split_once(' ')?;
     let (offset, rest) = rest.split_once(' ')?;
     let path = &rest[rest.find('/')?..];
-    if permissions.contains('x') || path.ends_with(" (deleted)") {
+    let of_code = permissions.contains('x') || path.ends_with(".so") || path.contains(".so.");
+    if of_code || path.ends_with(" (deleted)") {
         return None;
     }
     let length = hexadecimal(to)?.checked_sub(hexadecimal(from)?)?;
@@ -44,7 +49,7 @@ fn of_file(line: &str) -> Option<(PathBuf, u64)> {
 /// The first of these files that is shorter by now: `/w/rows.bin: 81920 bytes are mapped, and it has 4000 now`.
 pub fn cut(mapped: &BTreeMap<PathBuf, u64>) -> Option<String> {
     mapped.iter().find_map(|(path, end)| {
-        let length = length(path).filter(|length| length.next_multiple_of(PAGE) < *end)?;
+        let length = length(path).filter(|length| length.next_multiple_of(page()) < *end)?;
         let path = path.display();
         Some(format!(
             "{path}: {end} bytes are mapped, and it has {length} now"

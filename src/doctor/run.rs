@@ -169,11 +169,11 @@ pub fn run(
         most_ticks: 0,
         unread: None,
         mapped: BTreeMap::new(),
-        limit: None,
+        limited: None,
     };
     let stop = watch.until_end(limits, stopped);
     let (memory, training_from, ticks) = (watch.memory, watch.training_from, watch.most_ticks);
-    let (unread, mapped, limit) = (watch.unread, watch.mapped, watch.limit);
+    let (unread, mapped, limited) = (watch.unread, watch.mapped, watch.limited);
     let (end, _) = leader.end(Some(mark));
     let time = started.elapsed();
     // What its last processes have printed is in the pipe by now.
@@ -198,7 +198,7 @@ pub fn run(
             unread,
             cut: mapped::cut(&mapped).filter(|_| end.signal() == Some(libc::SIGBUS)),
             untyped_call: foreign::untyped_call(&end),
-            processor_time: used_up(&end, limit, ticks),
+            processor_time: used_up(&end, limited),
         },
         end,
         stop,
@@ -211,12 +211,13 @@ pub fn run(
 }
 
 /// Of a run that was killed, the limit of processor time that it had used up, if it had one.
-fn used_up(end: &RunEnd, limit: Option<u64>, ticks: u64) -> Option<String> {
+fn used_up(end: &RunEnd, limited: Option<(u64, u64)>) -> Option<String> {
     let killed = [libc::SIGKILL, libc::SIGXCPU];
     end.signal().filter(|signal| killed.contains(signal))?;
+    let (ticks, limit) = limited?;
     let used = ticks / TICKS;
     // It has gone on after the last sample.
-    let limit = limit.filter(|limit| used + 1 >= *limit)?;
+    (used + 1 >= limit).then_some(())?;
     Some(format!(
         "{limit} s, of which it had used {used} s at the last look"
     ))
@@ -335,8 +336,8 @@ struct Watch<'a> {
     unread: Option<String>,
     /// Files that it has mapped by the samples so far ([`mapped`]).
     mapped: BTreeMap<PathBuf, u64>,
-    /// Seconds of processor time that it might use, by the last sample.
-    limit: Option<u64>,
+    /// Ticks of processor time that its first process had used, and seconds that this might use, by the last sample.
+    limited: Option<(u64, u64)>,
 }
 
 impl Watch<'_> {
@@ -412,7 +413,7 @@ impl Watch<'_> {
             self.active = now;
         }
         mapped::add_mapped(&mut self.mapped, &host::family(pid));
-        self.limit = host::processor_time_limit(pid);
+        self.limited = host::limited_time(pid).or(self.limited);
         (self.printed, self.ticks) = (printed, activity.ticks);
         self.most_ticks = self.most_ticks.max(activity.ticks);
     }

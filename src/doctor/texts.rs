@@ -36,10 +36,7 @@ const TEXTS: &[(Sign, &str)] = &[
         Sign::AddressText,
         r"(?i)address already in use|EADDRINUSE|failed to listen on any|port \d+ .*in use",
     ),
-    (
-        Sign::PipeText,
-        r"BrokenPipeError|\bEPIPE\b|(?i:broken pipe)",
-    ),
+    (Sign::PipeText, r"(?m)^BrokenPipeError\b"),
     (
         Sign::RecomputedText,
         r"torch\.utils\.checkpoint: .*(?:different number of tensors|different metadata|recomput)",

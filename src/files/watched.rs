@@ -30,6 +30,11 @@ fn stamp(of: &Metadata) -> Stamp {
     (of.ino(), of.size(), of.mtime(), modified, changed)
 }
 
+/// Of a stamp what its content has to do with: not its rights and names.
+fn written(of: &Metadata) -> Stamp {
+    (0, of.size(), of.mtime(), of.mtime_nsec(), 0)
+}
+
 impl WatchedFile {
     /// Reads a file.
     ///
@@ -57,19 +62,19 @@ impl WatchedFile {
             name: path.display().to_string(),
             hash: String::new(),
             path: path.to_owned(),
-            stamp: stamp(&std::fs::metadata(path)?),
+            stamp: written(&std::fs::metadata(path)?),
         })
     }
 
     /// Whether its content is another now. A file that cannot be read may be one that is being written anew: that is
     /// no change yet. As cheap as a look at the file's times where they are as before.
     pub fn has_changed(&mut self) -> bool {
-        let now = std::fs::metadata(&self.path).map(|of| stamp(&of));
-        if now.is_ok_and(|now| now == self.stamp) {
+        let of = if self.hash.is_empty() { written } else { stamp };
+        let Ok(now) = std::fs::metadata(&self.path).map(|meta| of(&meta)) else {
             return false;
-        }
-        if self.hash.is_empty() {
-            return std::fs::metadata(&self.path).is_ok();
+        };
+        if now == self.stamp || self.hash.is_empty() {
+            return now != self.stamp;
         }
         let Ok(read) = WatchedFile::read(&self.name, &self.path) else {
             return false;
@@ -90,6 +95,8 @@ mod tests {
         std::fs::write(&path, "a").unwrap();
         let mut watched = WatchedFile::unread(&path).unwrap();
         assert!(!watched.has_changed());
+        std::fs::hard_link(&path, dir.path().join("another name")).unwrap();
+        assert!(!watched.has_changed(), "only its names have");
         std::fs::remove_file(&path).unwrap();
         assert!(!watched.has_changed(), "it is about to be written");
         std::fs::write(&path, "ab").unwrap();

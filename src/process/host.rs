@@ -54,13 +54,15 @@ pub fn activity(pid: u32) -> Activity {
     })
 }
 
-/// Seconds of processor time after which the kernel ends a process (`RLIMIT_CPU`, the lower limit); `None`: no limit.
-pub fn processor_time_limit(pid: u32) -> Option<u64> {
+/// Processor time of a process alone, in the kernel's ticks, and after how many seconds of it the kernel ends the process
+/// (`RLIMIT_CPU`, the lower limit); `None`: there is no limit.
+pub fn limited_time(pid: u32) -> Option<(u64, u64)> {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
-    let line = limits
-        .lines()
-        .find_map(|l| l.strip_prefix("Max cpu time"))?;
-    line.split_whitespace().next()?.parse().ok()
+    let mut lines = limits.lines();
+    let line = lines.find_map(|line| line.strip_prefix("Max cpu time"))?;
+    let limit = line.split_whitespace().next()?.parse().ok()?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some((process(&stat)?.ticks, limit))
 }
 
 /// What a process and all that it has started do.

@@ -145,8 +145,8 @@ impl Selected {
         let collapsed = trivial.is_some_and(|t| (first - t).abs() <= COLLAPSED * t.abs());
         (same && !collapsed).then(|| {
             format!(
-                "warning: all {} of trial {} have exactly the same value: the training seems to ignore \
-                 its seed, and the interval says nothing",
+                "warning: all {} of trial {} have exactly the same value, so that the interval says nothing: the training \
+                 ignores its seed, or the metric has few values",
                 plural(winner.values.len() as u64, "repeat"),
                 winner.number
             )
@@ -295,7 +295,7 @@ mod tests {
                 ..Selected::default()
             };
             let mut lines = selected.lines("loss", trivial).into_iter();
-            lines.find(|line| line.contains("ignore its seed"))
+            lines.find(|line| line.contains("ignores its seed"))
         };
         let told = |values: &[f64], number| beside(values, number, Some(0.4));
         assert!(beside(&[0.5, 0.5], 7, None).is_some());
@@ -303,8 +303,8 @@ mod tests {
         assert_eq!(beside(&[0.5, 0.5], 7, Some(0.5 + 1e-9)), None);
         assert_eq!(
             told(&[0.5, 0.5, 0.5], 7).unwrap(),
-            "warning: all 3 repeats of trial 7 have exactly the same value: the training seems to \
-             ignore its seed, and the interval says nothing"
+            "warning: all 3 repeats of trial 7 have exactly the same value, so that the interval says nothing: the training \
+             ignores its seed, or the metric has few values"
         );
         for other in [&[0.5, 0.5, 0.500_000_1][..], &[0.5], &[]] {
             assert_eq!(told(other, 7), None, "{other:?}");

@@ -63,19 +63,21 @@ pub(super) fn keep_weights(spec: &StudySpec, trials: &[FrozenTrial], dir: &Path,
 /// In a directory of checkpoints, which study of the database they are of.
 const OF_STUDY: &str = ".study";
 
-/// Whether a directory of checkpoints was of this study; it is from now on. One of the same name that was deleted elsewhere has
-/// left its own.
-pub(super) fn was_of_study(dir: &Path, study_id: i64) -> bool {
-    let (mark, id) = (dir.join(OF_STUDY), study_id.to_string());
+/// Deletes checkpoints and kept weights of another study of the same name, which was deleted elsewhere or was in a database
+/// that is no more. `id` tells the study from every other one; they are this study's from now on.
+pub(super) fn drop_of_others(dir: &Path, study: &str, id: &str) {
+    let checkpoints = dir.join(checkpoints_dir(study));
+    let mark = checkpoints.join(OF_STUDY);
     if std::fs::read_to_string(&mark).is_ok_and(|of| of == id) {
-        return true;
+        return;
     }
-    let fresh = !dir.exists();
-    let marked = plain::make_dirs(dir).and_then(|()| plain::write(&mark, id.as_bytes()));
+    for of_trials in [&checkpoints, &dir.join(weights_dir(study))] {
+        drop_checkpoints(of_trials, |_| false);
+    }
+    let marked = plain::make_dirs(&checkpoints).and_then(|()| plain::write(&mark, id.as_bytes()));
     if let Err(error) = marked {
         tracing::warn!(path = ?mark, %error, "it could not be noted whose checkpoints these are");
     }
-    fresh
 }
 
 /// Deletes the checkpoints that are not needed any more: a run that was killed could not do it.
@@ -100,16 +102,19 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn checkpoints_of_a_study_of_the_same_name_are_told_from_its_own() {
+    fn files_of_another_study_of_the_same_name_go_and_its_own_stay() {
         let dir = tempfile::tempdir().unwrap();
-        let checkpoints = dir.path().join("checkpoints/s");
-        let of_trial = checkpoints.join("trial-000000");
-        assert!(was_of_study(&checkpoints, 3), "there was nothing");
-        std::fs::create_dir(&of_trial).unwrap();
-        assert!(was_of_study(&checkpoints, 3));
-        assert!(!was_of_study(&checkpoints, 4));
-        drop_checkpoints(&checkpoints, |_| false);
-        assert!(!of_trial.exists() && was_of_study(&checkpoints, 4));
+        let of_trial = ["checkpoints/s/trial-000000", "kept/s/trial-000000"];
+        let of_trial = of_trial.map(|path| dir.path().join(path));
+        let left = || of_trial.iter().filter(|path| path.exists()).count();
+        drop_of_others(dir.path(), "s", "3 2026-11-29");
+        of_trial
+            .iter()
+            .for_each(|path| std::fs::create_dir_all(path).unwrap());
+        drop_of_others(dir.path(), "s", "3 2026-11-29");
+        assert_eq!(left(), 2);
+        drop_of_others(dir.path(), "s", "3 2026-11-30");
+        assert_eq!(left(), 0);
     }
 
     #[test]

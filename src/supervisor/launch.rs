@@ -14,7 +14,7 @@ use super::core::{Core, Reclaimed, Repeated, SLOTS_GIVEN_UP, Start, checkpoint_n
 use super::disk_tasks::RunFiles;
 use super::driver::{Driver, log_event};
 use super::earlier_files::{
-    check_places, drop_checkpoints, keep_weights, last_heard, was_of_study,
+    check_places, drop_checkpoints, drop_of_others, keep_weights, last_heard,
 };
 use super::event_channel;
 use super::open_study::{LockedStudy, Origin, open_study, study_attributes};
@@ -119,10 +119,13 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let written = [logs_dir(&dir, &spec.study), checkpoints.clone()];
     let run = begin_run(&mut store, study_id, &spec, owner, &written)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id, run.run_id)?;
-    keep_weights(&spec, &earlier.trials, &dir, storage.is_shared());
-    if storage.is_shared() && !was_of_study(&checkpoints, study_id) {
-        drop_checkpoints(&checkpoints, |_| false);
+    if storage.is_shared() {
+        let began = store.runs(study_id)?.into_iter().next();
+        let began = began.map_or_else(String::new, |run| run.started);
+        drop_of_others(&dir, &spec.study, &format!("{study_id} {began}"));
+        spool_replay::tell_former(&storage, &spec.study, &mut warn);
     }
+    keep_weights(&spec, &earlier.trials, &dir, storage.is_shared());
     drop_checkpoints(&checkpoints, |name| {
         earlier.needs(name, storage.is_shared())
     });

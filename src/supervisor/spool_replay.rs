@@ -11,6 +11,8 @@ use serde_json::Value as Json;
 
 use super::signals;
 use super::spool::{self, Entry, Spool};
+use files::name::part;
+use files::paths::{directory_of, spool_of};
 use messages::exit::Failure;
 use store::{Place, Replayed, Store, StoreError, StoreErrorKind, Write};
 
@@ -34,8 +36,29 @@ pub fn check(storage: &Place, study: &str) -> Result<(), Failure> {
          database or a copy of it back, or move that file away to begin anew",
         spool::count_text(waiting),
         if waiting == 1 { "is" } else { "are" },
-        files::paths::spool_of(dir, study).display()
+        spool_of(dir, study).display()
     )))
+}
+
+/// Tells of results that an earlier version has left for a study on a server where they are not looked for any more: apart from
+/// the server's own files.
+pub fn tell_former(storage: &Place, study: &str, warn: &mut impl FnMut(String)) {
+    let Some(node) = storage.node() else {
+        return;
+    };
+    let former = directory_of(storage.file())
+        .join("nodes")
+        .join(&*part(node));
+    let former = directory_of(&former);
+    let waiting = spool::waiting(&former, study);
+    if waiting > 0 {
+        warn(format!(
+            "{} wait in {}, where earlier versions kept them for any server: if they are of this one, stop, and move that file to {}",
+            spool::count_text(waiting),
+            spool_of(&former, study).display(),
+            spool_of(&storage.own_files(), study).display()
+        ));
+    }
 }
 
 /// Calls `attempt` until another program's lock is no longer in the way, at most for `patience`.

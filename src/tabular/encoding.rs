@@ -37,7 +37,10 @@ impl Column {
     pub fn same_number(&self) -> Option<(&str, &str)> {
         let mut known: BTreeMap<u64, &str> = BTreeMap::new();
         self.cells().iter().find_map(|cell| {
-            let number: f64 = cell.parse().ok()?;
+            let number: f64 = cell
+                .parse()
+                .ok()
+                .filter(|number: &f64| number.is_finite())?;
             let first = *known.entry(number.to_bits()).or_insert(cell);
             (first != cell).then_some((first, cell.as_str()))
         })

@@ -169,7 +169,9 @@ fn misfits(spec: &StudySpec, data: &TableRows) -> Vec<Problem> {
             "loss.cls only with classes, model.embedding only with categorical columns",
         )
     });
-    let taken = |name: &str| name == "prediction" || name.starts_with("probability.");
+    let class = |name: &str| name.strip_prefix("probability.").map(str::to_owned);
+    let of_class = |name: &str| class(name).is_some_and(|class| data.classes.contains(&class));
+    let taken = |name: &str| name == "prediction" || of_class(name);
     let taken = data
         .columns
         .iter()
@@ -191,10 +193,10 @@ fn odd_columns(spec: &StudySpec, data: &TableRows) -> Vec<String> {
     let meant = spec.lists.get(CATEGORICAL).map_or(&[][..], Vec::as_slice);
     let odd = |column: &Column| {
         let name = column.name();
-        let one = column
-            .no_number()
-            .filter(|_| !meant.iter().any(|m| m == name));
-        if let Some((row, cell)) = one {
+        if meant.iter().any(|meant| meant == name) {
+            return None;
+        }
+        if let Some((row, cell)) = column.no_number() {
             let line = data.lines.get(row).copied().unwrap_or_default();
             return Some(format!(
                 "the column {name} holds numbers, but for cells such as {cell:?} (line {line}): so it counts as categorical; \

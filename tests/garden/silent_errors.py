@@ -189,6 +189,23 @@ def fine_copies():
     for _ in epochs(lambda: average.weight.lerp_(three.weight, 0.1)):
         with torch.no_grad():
             average(x), other(x)
+    frozen, head = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    network, optimizer = torch.nn.Sequential(frozen, head), sgd(head)
+    for _ in range(5):
+        network.train()
+        for step in train(optimizer, optimizer.zero_grad, lambda: network(x).square().mean()):
+            step()
+        network.eval()
+        with torch.no_grad():
+            network(x)
+    metric = torch.nn.Linear(4, 4).eval()
+    body = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 3))
+    optimizer = sgd(body)
+    for _ in range(5):
+        for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(body(x), classes)):
+            step()
+        with torch.no_grad():
+            metric(x)
     teacher, layer = torch.nn.Linear(4, 3).eval(), torch.nn.Linear(4, 3)
     optimizer = sgd(three)
     for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(three(x), classes)):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import unittest
 
@@ -69,6 +70,23 @@ class AskAndTell(InProject):
         self.assertEqual(study.ask().id, 2, "the interrupted call asked for 1")
         with self.assertRaisesRegex(tune.Error, "NaN"):
             study.tell(2, float("nan"))
+
+    def test_threads_go_on_after_the_main_one(self):
+        script = (
+            "import sys, threading, time\n"
+            f"sys.path.insert(0, {str(PACKAGE)!r})\n"
+            "import tune\n"
+            f"study = tune.Study({{'x': {{'low': 0, 'high': 1}}}}, program={str(TUNE)!r})\n"
+            "def work():\n"
+            "    time.sleep(0.5)\n"
+            "    trial = study.ask()\n"
+            "    study.tell(trial, trial.params['x'])\n"
+            "    study.close()\n"
+            "    print('told')\n"
+            "threading.Thread(target=work).start()\n"
+        )
+        done = subprocess.run([sys.executable, "-B", "-c", script], capture_output=True, encoding="utf-8", timeout=60)
+        self.assertEqual((done.stdout, done.stderr), ("told\n", ""))
 
     def test_a_forked_process_neither_uses_nor_holds_the_study(self):
         study = self.study()

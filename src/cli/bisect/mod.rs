@@ -199,7 +199,10 @@ impl Search<'_> {
         let member = |name: String| Member::new(&name, &trial.params, survivor);
         let mut members: Vec<Member> = named(&answer.parts).into_iter().map(member).collect();
         self.found.among = named(&answer.among);
-        self.found.compared(which, count);
+        // One that came to no end contradicts nothing that is known.
+        if self.found.against.is_none() || !matches!(answer.end, End::Stopped(_)) {
+            self.found.compared(which, count);
+        }
         let ended = match answer.end {
             End::Stopped(stop) => Err(stop),
             End::Found | End::BaseFails => narrow(

@@ -103,15 +103,20 @@ impl Member {
         }
     }
 
+    /// Of a number whether it fails with less than it survives with.
+    fn fails_below(&self) -> Option<bool> {
+        let survives = self.survives.as_ref().and_then(Value::as_f64)?;
+        Some(self.fails.as_f64()? < survives)
+    }
+
     /// Whether a point fails as far as this parameter goes.
     pub(super) fn holds(&self, point: &Params) -> bool {
         let Some(value) = point.get(&self.name) else {
             return false;
         };
-        let survives = self.survives.as_ref().and_then(Value::as_f64);
-        match (self.fails.as_f64(), survives, value.as_f64()) {
-            (Some(fails), Some(survives), Some(value)) if fails < survives => value <= fails,
-            (Some(fails), Some(_), Some(value)) => value >= fails,
+        match (self.fails_below(), self.fails.as_f64(), value.as_f64()) {
+            (Some(true), Some(fails), Some(value)) => value <= fails,
+            (Some(false), Some(fails), Some(value)) => value >= fails,
             _ => *value == self.value,
         }
     }
@@ -258,9 +263,10 @@ impl Found {
         }
     }
 
-    /// Adds to the cause; of a parameter that it has already, the later bounds are the narrower ones.
+    /// Adds to the cause; of a bound that it has already, the later one is the narrower.
     pub(super) fn add(&mut self, members: Vec<Member>) {
-        let again = |known: &Member| members.iter().any(|member| member.name == known.name);
+        let same = |a: &Member, b: &Member| a.name == b.name && a.fails_below() == b.fails_below();
+        let again = |known: &Member| members.iter().any(|member| same(member, known));
         self.cause.retain(|known| !again(known));
         self.cause.extend(members);
     }
@@ -398,7 +404,7 @@ impl Answer for Found {
             );
         }
         for trial in &self.contradicted {
-            text += &format!("against: {trial} too, which has the rest of the cause\n");
+            text += &format!("against: {trial} too, which has what was found until then\n");
         }
         self.cause.iter().for_each(|member| text += &member.line());
         let tried = plural(self.runs.into(), "run");

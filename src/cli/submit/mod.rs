@@ -16,7 +16,7 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, Parser, ValueEnum};
 
 use super::{Common, RunArgs, run};
-use config::places::Wanted;
+use config::places::{Wanted, is_path};
 use files::name::{checksum, part};
 use messages::exit::{Exit, Failure};
 use report::{shell_line, shell_word};
@@ -409,7 +409,8 @@ fn command(
             // An image has it among its own tasks.
             task = None;
             let stem = Path::new(word).file_stem().unwrap_or_default();
-            command.push(stem.to_string_lossy().into_owned());
+            let name = stem.to_string_lossy().into_owned();
+            command.push(if is_path(word) { name } else { word.clone() });
         } else if !word.starts_with("--storage=") {
             command.push(word.clone());
         }

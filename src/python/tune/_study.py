@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Dict, List, Mapping, Optional, Type, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, Union
 
 from ._program import Error, number, plain, program
 
@@ -99,11 +101,16 @@ class Study:
             request["storage"] = os.fspath(storage)
         if name is not None:
             request["study"] = name
-        # Ctrl-C ends a wait of the caller's thread, never a call between its request and its reply.
-        self._calls = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tune-study")
+        # Ctrl-C ends a wait of the caller's thread, never a call between its request and its reply. An executor's thread
+        # would end with the main one, before others that go on.
+        self._calls: SimpleQueue[Optional[Tuple[str, Future[str]]]] = SimpleQueue()
+        self._caller = threading.Thread(target=self._exchange_all, name="tune-study", daemon=True)
+        self._closed = False
+        self._lock = threading.Lock()
         self._owner = os.getpid()
         self._process = _start(program)
         _studies.add(self)
+        self._caller.start()
         try:
             self.call(**request)
         except BaseException:
@@ -139,10 +146,11 @@ class Study:
         if os.getpid() != self._owner:
             raise Error(f"the study is of process {self._owner}: expected its calls there, not in a fork of it")
         line = json.dumps(request, default=plain) + "\n"
-        try:
-            said = self._calls.submit(self._exchange, line)
-        except RuntimeError:
-            raise Error("the study is closed") from None
+        said: Future[str] = Future()
+        with self._lock:
+            if self._closed:
+                raise Error("the study is closed")
+            self._calls.put((line, said))
         reply: Dict[str, Any] = json.loads(said.result())
         if "error" in reply:
             raise Error(reply["error"])
@@ -152,7 +160,11 @@ class Study:
         """Ends the search; trials that were not told become FAIL where the study is kept."""
         if os.getpid() != self._owner:
             return
-        self._calls.shutdown()
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._calls.put(None)
+        self._caller.join()
         if self._process.stdin is not None:
             try:
                 self._process.stdin.close()
@@ -161,6 +173,14 @@ class Study:
         self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+    def _exchange_all(self) -> None:
+        """Calls, one after the other, until the study is closed."""
+        for request, said in iter(self._calls.get, None):
+            try:
+                said.set_result(self._exchange(request))
+            except Exception as error:
+                said.set_exception(error)
 
     def _exchange(self, request: str) -> str:
         """Sends a line, and gives the line that comes back."""

@@ -108,22 +108,19 @@ impl Address {
         &self.url
     }
 
-    /// A part of a path that tells the database from others, whoever asks it: `studies-1a2b3c4d`.
+    /// A part of a path for what belongs to the database, `studies-1a2b3c4d`: made of host, port, name and options as they are
+    /// written here, in a service file and in the environment. Who names it otherwise gets another one.
     pub(crate) fn key(&self) -> String {
-        let port = self.config.get_ports().first().copied().unwrap_or(5432);
-        let (name, text) = match (self.config.get_dbname(), &self.service) {
-            (Some(name), None) => (name, format!("{}:{port}/{name}", host_of(&self.config))),
-            (name, service) => {
-                let service = service.as_deref().unwrap_or_default();
-                (
-                    name.unwrap_or(service),
-                    format!("service {service} {name:?}"),
-                )
-            }
-        };
+        let resolved = self.config(|name| std::env::var(name).ok());
+        let config = resolved.as_ref().unwrap_or(&self.config);
+        let port = config.get_ports().first().copied().unwrap_or(5432);
+        let name = config.get_dbname().or(self.service.as_deref());
+        let name = name.unwrap_or_default();
+        let options = config.get_options().unwrap_or_default();
+        let text = format!("{}:{port}/{name} {options}", host_of(config));
         let plain = |c: &char| c.is_ascii_alphanumeric() || "-_.".contains(*c);
-        let name: String = name.chars().filter(plain).take(64).collect();
-        format!("{name}-{}", checksum::<4>(&text))
+        let shown: String = name.chars().filter(plain).take(64).collect();
+        format!("{shown}-{}", checksum::<4>(&text))
     }
 
     /// A file with certificates of authorities that are trusted.

@@ -288,13 +288,13 @@ impl Core {
         let durable = |job: &Job| !overruled.contains(job);
         let ends: Vec<Job> = pending.ends.iter().copied().filter(durable).collect();
         self.keep_weights(&ends);
-        // What another node has taken over it may be at, with the same files. One that is live again is a new trial with
-        // the number of a deleted one.
+        // What another node has taken over it may be at, with the same files, unless another program has ended it. One that is
+        // live again is a new trial with the number of a deleted one.
         let shared = self.nodes.shared();
-        let ended = pending
-            .ends
-            .into_iter()
-            .filter(|job| !shared || durable(job));
+        let over =
+            |job: &Job| *job == Job::trial(job.number) && self.progress.has_ended(job.number);
+        let ended = pending.ends.into_iter();
+        let ended = ended.filter(|job| !shared || durable(job) || over(job));
         let ended: Vec<Job> = ended.filter(|j| !self.active.contains_key(j)).collect();
         ended.into_iter().for_each(|job| self.forget(job));
         if let Some((worker, attempt)) = pending.sends {

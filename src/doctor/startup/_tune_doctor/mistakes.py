@@ -39,13 +39,16 @@ class Mistakes:
             # By the first step all of its files are there.
             self.before_steps(lambda optimizer, args, kwargs: self.look_at_asserts())
         hooks, copies = {}, Copies()
-        self.before_steps(lambda optimizer, args, kwargs: copies.step(optimizer))
+        self.before_steps(lambda optimizer, args, kwargs: copies.step(torch, optimizer))
 
         def look(module, args, output):
-            self.look_at_mode(torch, module)
-            self.look_at_hooks(module, hooks)
-            if copies.is_stale(torch, module):
-                self.silent("copy_stale", type(module).__name__)
+            try:
+                self.look_at_mode(torch, module)
+                self.look_at_hooks(module, hooks)
+                if copies.are_stale(torch, module):
+                    self.silent("copy_stale", type(module).__name__)
+            except Exception:
+                pass  # Of modules of other kinds nothing is known.
 
         torch.nn.modules.module.register_module_forward_hook(look)
 
@@ -233,35 +236,48 @@ class Mistakes:
 
 
 class Copies:
-    """Layers of networks that no optimiser trains, of the shapes of one that is trained: averages of its weights, say."""
+    """Layers that no optimiser trains and that are never in training mode, of all shapes of a network that is trained: a copy of
+    it, such as an average of its weights. Frozen layers of the network itself are in training mode as the others are."""
 
     def __init__(self):
         self.steps, self.shapes, self.trained = 0, set(), set()
-        self.seen = {}
+        self.training, self.seen, self.stale = set(), {}, set()
 
-    def step(self, optimizer):
+    def step(self, torch, optimizer):
         self.steps += 1
         if self.steps <= 2:
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
-            self.trained.update(map(id, parameters))
-            self.shapes.update(p.shape for p in parameters)
+            plain = [p for p in parameters if not torch.nn.parameter.is_lazy(p)]
+            self.trained.update(map(id, plain))
+            self.shapes.update(p.shape for p in plain if p.dim() > 1)
 
-    def is_stale(self, torch, module):
-        """Whether a layer has been evaluated again and again, with training in between, and is as it was at first."""
+    def are_stale(self, torch, module):
+        """Whether layers of every shape have been evaluated again and again, with training in between, and are as they were at
+        first."""
+        if module.training:
+            self.training.add(id(module))
         weight = getattr(module, "weight", None)
-        evaluated = not module.training and not torch.is_grad_enabled() and self.steps > 0
-        if not evaluated or not isinstance(weight, torch.Tensor) or weight.dim() < 2 or weight.numel() > MOST:
+        evaluated = not torch.is_grad_enabled() and self.steps > 0 and id(module) not in self.training
+        if not evaluated or not isinstance(weight, torch.Tensor) or weight.numel() > MOST:
             return False
         if id(weight) in self.trained or weight.shape not in self.shapes:
             return False
         last, times, first = self.seen.get(id(module), (None, 0, None))
         if last == self.steps:
             return False
-        if last is not None and (self.steps < last + STEPS_BETWEEN or not torch.equal(weight, first)):
+        if last is not None and (self.steps < last + STEPS_BETWEEN or not same(torch, weight, first)):
             times, first = 0, None
+            self.stale.discard(weight.shape)
         first = weight.detach().clone() if first is None else first
         self.seen[id(module)] = (self.steps, times + 1, first)
-        return times + 1 > EVALUATIONS
+        if times + 1 > EVALUATIONS:
+            self.stale.add(weight.shape)
+        return bool(self.stale) and self.stale >= self.shapes
+
+
+def same(torch, weight, first):
+    alike = weight.device == first.device and weight.dtype == first.dtype and weight.shape == first.shape
+    return alike and torch.equal(weight, first)
 
 
 def version(tensor):

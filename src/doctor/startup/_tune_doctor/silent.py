@@ -53,7 +53,7 @@ class Silent:
                 self.silent("crossed")
             elif name in OF_LOGITS and args[0].grad_fn is not None and args[0].grad_fn.name() == OF_LOGITS[name]:
                 self.silent("probabilities_as_logits")
-            elif name in ADDS and wraps(torch, args, result):
+            elif name in ADDS and not kwargs and wraps(torch, args, result):
                 self.silent("wrapped")
             elif name == "aten._to_copy.default":
                 self.look_at_conversion(torch, args[0], kwargs)

@@ -182,6 +182,7 @@ class Watching:
         """Notes the exceptions that the program's own lines raise or are given: it may catch one, and end with words that
         hide it; and those with which a thread leaves them, of which it may never hear. Only its own functions are traced,
         and of these no lines."""
+        import dis
         import threading
 
         main = threading.main_thread()
@@ -201,11 +202,11 @@ class Watching:
                 kind, value, trace = arg
                 self.raised(kind, value, trace, own)
                 if threading.current_thread() is not main and is_outermost(frame):
-                    leaving[frame] = (frame.f_lasti, arg)
+                    leaving[frame] = arg
             elif event == "return":
-                at, raised = leaving.pop(frame, (None, None))
-                # A function that has caught it has come further.
-                if at == frame.f_lasti:
+                raised = leaving.pop(frame, None)
+                # One that has caught it comes to a statement that returns.
+                if raised and not dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(("RETURN", "YIELD")):
                     self.swallowed(*raised)
             return within
 

@@ -191,6 +191,35 @@ fn a_trial_that_another_node_has_taken_ends_here_and_its_files_stay() {
 }
 
 #[test]
+fn files_of_a_trial_go_that_another_program_has_ended_just_before() {
+    for (theirs, goes) in [(ended as fn(u64) -> FrozenTrial, true), (running, false)] {
+        let mut core = sharing(Vec::new(), OtherNodes::default());
+        core.spec.operation.supervisor.checkpoint = true;
+        let begun = ready(&mut core);
+        core.handle(written(batches(&begun)[0].0), Now::ZERO);
+        let attempt = core.slots[0].attempt().unwrap();
+        core.handle(received(0, epoch(attempt, 1, 0.25)), Now::ZERO);
+        let actions = core.handle(received(0, completed(attempt)), Now::ZERO);
+        let (batch, writes) = batches(&actions)[0];
+        let event = BatchEvent::Overtaken {
+            late: writes
+                .iter()
+                .filter(|w| w.job_ended().is_some())
+                .cloned()
+                .collect(),
+            renumbered: BTreeMap::new(),
+            changes: Changes {
+                trials: vec![theirs(attempt.number)],
+                ..Changes::default()
+            },
+        };
+        let actions = core.handle(Event::Batch(batch, event), Now::ZERO);
+        let forgotten = actions.contains(&Action::Forget(attempt.job()));
+        assert_eq!(forgotten, goes, "{actions:?}");
+    }
+}
+
+#[test]
 fn failures_and_successes_of_other_nodes_count_for_the_breaker_though_nobody_saw_them_run() {
     let mut core = sharing_with((50, 1), Vec::new(), OtherNodes::default());
     ready(&mut core);
