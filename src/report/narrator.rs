@@ -354,13 +354,16 @@ impl Narrator {
             (None, None) => lines.push("  no trial is complete yet".to_owned()),
         }
         if let Some(baseline) = &run.baseline {
-            let mut leading = run.best.iter().chain(run.front.iter().flatten());
+            let mut leading = run.best.iter().chain(run.front.iter().flatten()).peekable();
             let beats = |v: &f64| self.direction.better(*v, baseline.value);
             let trivial = self.trivial(baseline);
-            lines.push(match leading.any(|b| b.values.first().is_some_and(beats)) {
-                true => format!("  trivial answer: {trivial}"),
-                false => format!("  warning: no trial beats the trivial answer ({trivial})"),
-            });
+            let none = leading.peek().is_none();
+            lines.push(
+                match none || leading.any(|b| b.values.first().is_some_and(beats)) {
+                    true => format!("  trivial answer: {trivial}"),
+                    false => format!("  warning: no trial beats the trivial answer ({trivial})"),
+                },
+            );
         }
         if !run.failures.is_empty() {
             lines.push("  why trials failed in this run:".to_owned());
@@ -539,8 +542,8 @@ fn resume_hint(exit: u8) -> Option<&'static str> {
         Some("to continue: remove the cause named above, then run the same command again")
     } else if is(Exit::Differs) {
         Some(
-            "to continue: put the files back, then run the same command again; if the change does not alter what a \
-             value means, add --same-program",
+            "to continue: put the files back, then run the same command again; if the change is of a program, and does \
+             not alter what a value means, add --same-program",
         )
     } else {
         None
