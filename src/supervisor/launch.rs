@@ -115,20 +115,16 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
     opened.warnings.into_iter().for_each(&mut warn);
     spool_replay::replay_spool(&mut store, study_id, &own, &spec.study, &mut warn)?;
-    let checkpoints = dir.join(checkpoints_dir(&spec.study));
-    let written = [logs_dir(&dir, &spec.study), checkpoints.clone()];
+    let written = [
+        logs_dir(&dir, &spec.study),
+        dir.join(checkpoints_dir(&spec.study)),
+    ];
     let run = begin_run(&mut store, study_id, &spec, owner, &written)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id, run.run_id)?;
     if storage.is_shared() {
-        let began = store.runs(study_id)?.into_iter().next();
-        let began = began.map_or_else(String::new, |run| run.started);
-        drop_of_others(&dir, &spec.study, &format!("{study_id} {began}"));
         spool_replay::tell_former(&storage, &spec.study, &mut warn);
     }
-    keep_weights(&spec, &earlier.trials, &dir, storage.is_shared());
-    drop_checkpoints(&checkpoints, |name| {
-        earlier.needs(name, storage.is_shared())
-    });
+    tidy(&store, study_id, &spec, &earlier)?;
     let rehearsed = record_attributes(&mut store, &run, &spec, &prepared, &earlier, rehearsed)?;
     earlier.peaks = peaks(&store, &spec, &devices, &rehearsed);
     store.set_lock_patience(store::LOCK_PATIENCE);
@@ -330,6 +326,25 @@ fn read_earlier_runs(
         peaks: Vec::new(),
     };
     Ok((earlier, seen))
+}
+
+/// Brings the files of earlier runs to what the database says: a run that was killed could not do it.
+fn tidy(
+    store: &Store,
+    study_id: i64,
+    spec: &StudySpec,
+    earlier: &EarlierRuns,
+) -> Result<(), Failure> {
+    let (dir, shared) = (store.place().files(), store.place().is_shared());
+    if shared {
+        let began = store.runs(study_id)?.into_iter().next();
+        let began = began.map_or_else(String::new, |run| run.started);
+        drop_of_others(&dir, &spec.study, &format!("{study_id} {began}"));
+    }
+    keep_weights(spec, &earlier.trials, &dir, shared);
+    let checkpoints = dir.join(checkpoints_dir(&spec.study));
+    drop_checkpoints(&checkpoints, |name| earlier.needs(name, shared));
+    Ok(())
 }
 
 /// Records the run. `written`: where what an earlier one was training has written.
