@@ -1,10 +1,10 @@
 //! What the start-up module has noted of a Python program.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -250,6 +250,8 @@ pub struct Notes {
     pub batch_not_finite: Option<Batch>,
     /// Exceptions that its own lines raised or were given, in their order, where they were watched.
     pub raised: Vec<Raised>,
+    /// Files that it has mapped into memory by Python's `mmap`, to the byte up to which.
+    pub mapped: BTreeMap<PathBuf, u64>,
     /// Those that have ended what a thread was to do.
     pub swallowed: Vec<Raised>,
 }
@@ -392,6 +394,10 @@ impl Notes {
                 self.silent.extend(noted);
             }
             "leftover" => self.leftovers.extend(Leftover::deserialize(note)),
+            "mapped" => {
+                let end = self.mapped.entry(text("file").into()).or_default();
+                *end = number("end").unwrap_or_default().max(*end);
+            }
             "swallowed" => (self.swallowed).extend(serde_json::from_value(note.clone())),
             "raised" => self.raised.extend(serde_json::from_value(note.clone())),
             "learning_rate" => self.learning_rate = Some((text("optimizer"), text("value"))),

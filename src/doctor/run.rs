@@ -196,7 +196,11 @@ pub fn run(
     Ok(RunReport {
         outside: Outside {
             unread,
-            cut: mapped::cut(&mapped).filter(|_| end.signal() == Some(libc::SIGBUS)),
+            cut: (end.signal() == Some(libc::SIGBUS))
+                .then(|| {
+                    mapped::cut(&mapped).or_else(|| mapped::cut(&crate::notes::read(dir).mapped))
+                })
+                .flatten(),
             untyped_call: foreign::untyped_call(&end),
             processor_time: used_up(&end, limited),
         },

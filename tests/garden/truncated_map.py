@@ -1,4 +1,4 @@
-# cause: broken_file
+# cause: cut_mapping
 import numpy
 
 numpy.zeros(1_000_000, numpy.float32).tofile("features.bin")

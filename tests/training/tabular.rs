@@ -91,7 +91,9 @@ fn a_run_ends_when_the_rows_change_under_it() {
     let mut run = [&RUN[..RUN.len() - 1], &["200"], &more].concat();
     let mut child = project.start(&run);
     wait_for("a trial", || {
-        project.database().is_file() && !project.trials("tabular").is_empty()
+        let output = project.run(&["trials", "tabular", "--json"]);
+        let trials = serde_json::from_slice(&output.stdout).unwrap_or(Json::Null);
+        trials.as_array().is_some_and(|trials| !trials.is_empty())
     });
     let text = fs::read_to_string(&rows).unwrap();
     fs::write(&rows, format!("{text}{}\n", text.lines().last().unwrap())).unwrap();

@@ -50,6 +50,7 @@ class Notes:
         self.own_files = {}
         self.asserts_seen = False
         self.leftovers = 0
+        self.mappings = 0
         self.timer = None
         self.opened = None
         self.builtins = set(vars(sys.modules["builtins"])) - {"_"}

@@ -102,9 +102,12 @@ class Watching:
             return hidden_or_half or not self.LEFTOVERS.isdisjoint(letters.split())
 
         def hook(event, arguments):
-            if event not in ("open", "sqlite3.connect"):
+            if event not in ("open", "sqlite3.connect", "mmap.__new__"):
                 return
             try:
+                if event == "mmap.__new__":
+                    self.mapped(*arguments)
+                    return
                 # SQLite opens its files by itself. What a program keeps in one is of earlier runs, whatever its name.
                 database = event != "open"
                 path, flags = (arguments[0], os.O_RDWR) if database else arguments[::2]
@@ -132,6 +135,13 @@ class Watching:
 
         if hasattr(sys, "addaudithook"):
             sys.addaudithook(hook)
+
+    def mapped(self, descriptor, length, access, offset):
+        """Notes a file that is mapped into memory, and up to which byte: it may be cut short before anybody looks."""
+        if descriptor >= 0 and self.mappings < 100:
+            self.mappings += 1
+            file = os.readlink("/proc/self/fd/%d" % descriptor)
+            self.note("mapped", file=file, end=offset + (length or os.fstat(descriptor).st_size - offset))
 
     def watch_timers(self):
         """Notes where a timer was set that ends the program by SIGALRM, until it is taken back."""
