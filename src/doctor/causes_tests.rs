@@ -1,3 +1,5 @@
+//! The table of causes is whole, and its figures are probabilities.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! What runs leave is read as it was noted.
+
 use super::*;
 
 #[test]

@@ -196,11 +196,7 @@ pub fn run(
     Ok(RunReport {
         outside: Outside {
             unread,
-            cut: (end.signal() == Some(libc::SIGBUS))
-                .then(|| {
-                    mapped::cut(&mapped).or_else(|| mapped::cut(&crate::notes::read(dir).mapped))
-                })
-                .flatten(),
+            cut: cut_under(&end, &mapped, dir),
             untyped_call: foreign::untyped_call(&end),
             processor_time: used_up(&end, limited),
         },
@@ -212,6 +208,12 @@ pub fn run(
         memory,
         training_from,
     })
+}
+
+/// Of a run that SIGBUS has ended, a mapped file that is shorter now: of those that were seen, or that it has noted itself.
+fn cut_under(end: &RunEnd, mapped: &BTreeMap<PathBuf, u64>, dir: &Path) -> Option<String> {
+    end.signal().filter(|signal| *signal == libc::SIGBUS)?;
+    mapped::cut(mapped).or_else(|| mapped::cut(&crate::notes::read(dir).mapped))
 }
 
 /// Of a run that was killed, the limit of processor time that it had used up, if it had one.

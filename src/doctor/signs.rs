@@ -368,6 +368,7 @@ pub fn signs(
     let mut named = false;
     for run in runs {
         see_end(run, failure, &mut see);
+        see_outside(&run.outside, &mut see);
         // A program that is only being loaded grows, too.
         let (long, from) = match (&notes.batch, run.training_from) {
             (Some(batch), Some(from)) => (batch.taken >= LEAST_BATCHES, from),
@@ -398,12 +399,6 @@ pub fn signs(
         );
     }
     noted::see(notes, named, &mut see);
-    let outside =
-        |of: fn(&Outside) -> &Option<String>| runs.iter().any(|r| of(&r.outside).is_some());
-    see(Sign::Unread, outside(|seen| &seen.unread));
-    see(Sign::ProcessorTime, outside(|seen| &seen.processor_time));
-    see(Sign::MappedFileCut, outside(|seen| &seen.cut));
-    see(Sign::UntypedCall, outside(|seen| &seen.untyped_call));
     let timed = runs
         .iter()
         .any(|run| run.end.signal() == Some(libc::SIGALRM));
@@ -418,6 +413,13 @@ pub fn signs(
         .is_some_and(|l| l.seconds >= WINDOWS_ALLOWS / 2.0);
     see(Sign::LongKernel, host.wsl && long);
     found
+}
+
+fn see_outside(outside: &Outside, see: &mut impl FnMut(Sign, bool)) {
+    see(Sign::Unread, outside.unread.is_some());
+    see(Sign::MappedFileCut, outside.cut.is_some());
+    see(Sign::UntypedCall, outside.untyped_call.is_some());
+    see(Sign::ProcessorTime, outside.processor_time.is_some());
 }
 
 /// Whether a line is one of a function; both as in `train.py:12 in fit`.

@@ -121,9 +121,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     ];
     let run = begin_run(&mut store, study_id, &spec, owner, &written)?;
     let (mut earlier, seen) = read_earlier_runs(&store, study_id, run.run_id)?;
-    if storage.is_shared() {
-        spool_replay::tell_former(&storage, &spec.study, &mut warn);
-    }
+    spool_replay::tell_former(&storage, &spec.study, &mut warn);
     tidy(&store, study_id, &spec, &earlier)?;
     let rehearsed = record_attributes(&mut store, &run, &spec, &prepared, &earlier, rehearsed)?;
     earlier.peaks = peaks(&store, &spec, &devices, &rehearsed);
@@ -143,7 +141,11 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         gpus: devices.iter().any(|d| *d != Device::Cpu),
         library,
         processes: Arc::clone(&processes),
-        watched: watched.into_iter().filter(|_| !same_program).collect(),
+        watched: if same_program && spec.runs_programs() {
+            Vec::new()
+        } else {
+            watched
+        },
         sink,
     };
     let storage = (store, seen, spool);

@@ -53,7 +53,7 @@ class Study:
                 trial = study.ask()
                 study.tell(trial, train(**trial.params))
 
-    Threads may share it.
+    Threads may share it; a process that is forked cannot use it, and its calls there are refused.
 
     Args:
         space: name to parameter, written as in the ``[space]`` of a task file: ``low`` and ``high`` (both inclusive) with ``log``,
