@@ -53,7 +53,7 @@ pub fn tell_former(storage: &Place, study: &str, warn: &mut impl FnMut(String)) 
     let waiting = spool::waiting(&former, study);
     if waiting > 0 {
         warn(format!(
-            "{} wait in {}, where earlier versions kept them for any server: if they are of this one, stop, and move that file to {}",
+            "{} left in {}, where earlier versions kept those of any server; what belongs to this one is taken in once that file is moved to {}",
             spool::count_text(waiting),
             spool_of(&former, study).display(),
             spool_of(&storage.own_files(), study).display()
