@@ -128,6 +128,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     store.set_lock_patience(store::LOCK_PATIENCE);
     let spool = spool_replay::reserve(&own, &spec.study)?;
     let warnings = prepared.warnings.clone();
+    let same = same_program && spec.runs_programs();
     let watched = prepared.watched.clone();
     let (start, proposer) = start(&spec, prepared, earlier, &devices, floor, &storage)?;
     let core = Core::new(start);
@@ -141,11 +142,7 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
         gpus: devices.iter().any(|d| *d != Device::Cpu),
         library,
         processes: Arc::clone(&processes),
-        watched: if same_program && spec.runs_programs() {
-            Vec::new()
-        } else {
-            watched
-        },
+        watched: watched.into_iter().filter(|_| !same).collect(),
         sink,
     };
     let storage = (store, seen, spool);
