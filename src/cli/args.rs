@@ -344,10 +344,7 @@ pub(super) fn set_overrides(set: &[(String, String)]) -> Vec<(String, String, So
 }
 
 pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => {
-            Ok((key.trim().to_owned(), value.trim().to_owned()))
-        }
-        Some(_) | None => Err("expected KEY=VALUE, for example train.epochs=5".to_owned()),
-    }
+    let (key, value) = config::assignment(text)
+        .ok_or_else(|| "expected KEY=VALUE, for example train.epochs=5".to_owned())?;
+    Ok((key.to_owned(), value.to_owned()))
 }

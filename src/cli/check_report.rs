@@ -199,7 +199,8 @@ fn condition_lines(spec: &StudySpec, lines: &mut Vec<String>) {
         return;
     }
     lines.extend(["".to_owned(), "where parameters act".to_owned()]);
-    let width = bound.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let width = bound.iter().map(|(name, _)| name.chars().count());
+    let width = width.max().unwrap_or(0);
     let rows = bound
         .iter()
         .map(|(name, acts)| format!("  {name:width$}  {acts}"));

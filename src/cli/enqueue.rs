@@ -63,7 +63,7 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
     } else if common.quiet {
         Ok(Exit::Done)
     } else {
-        super::print(&enqueued.text(&store)?)
+        super::print(&enqueued.text(&store, &run::command_in(common, &project)?)?)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `tune predict DIR FILE`: classes and probabilities of rows.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -111,7 +112,7 @@ impl RowsArgs {
             text: None,
             pair: None,
             columns: Vec::new(),
-            numbers: Vec::new(),
+            numbers: BTreeSet::new(),
             label: None,
             forbidden: Vec::new(),
             empty: false,
@@ -127,7 +128,7 @@ impl RowsArgs {
                     )));
                 }
                 wanted.columns = exported.columns(false);
-                wanted.numbers = exported.columns(true);
+                wanted.numbers = exported.columns(true).into_iter().collect();
             }
             AnyExported::Text(exported) => {
                 let columns = &exported.description.columns;

@@ -1,7 +1,5 @@
 //! The commands that only read the database.
 
-use std::path::Path;
-
 use super::export_trials::export_trials;
 use super::logs::logs;
 use super::report_page::{material, plot, report_page};
@@ -25,11 +23,10 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
     let project = run::existing_project(common, Wanted::Studies)?;
     let storage = run::storage(&project, common)?;
     let open = || Store::open_read_only(&storage);
-    let dir = storage.files();
     let tune = || run::command_in(common, &project);
     let named = |name: &Option<String>| {
         let store = open()?;
-        let study = meant(common, &store, &dir, name.as_deref())?;
+        let study = meant(common, &store, name.as_deref())?;
         Ok::<_, Failure>((store, study))
     };
     match command {
@@ -54,8 +51,11 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
             answer(common, &shown)
         }
         ReadCommand::Failures(args) => {
-            let failures = query::failures(&open()?, args.study.as_deref(), &tune()?)?;
-            answer(common, &failures)
+            let (store, study) = named(&args.study)?;
+            answer(
+                common,
+                &query::failures(&store, Some(&study.name), &tune()?)?,
+            )
         }
         ReadCommand::Faults(args) => {
             let (store, study) = named(&args.study)?;
@@ -74,7 +74,7 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
         }
         ReadCommand::Plot(args) => {
             let (store, study) = named(&args.study)?;
-            plot(&store, &study.name, args, &tune()?)
+            plot(common, &store, &study.name, args, &tune()?)
         }
         ReadCommand::ExportTrials(args) => {
             let (store, study) = named(&args.study)?;
@@ -100,8 +100,7 @@ fn compare(
     let (a, b) = (of(&args.a)?, of(&args.b)?);
     query::must_be_alike(&a, &b)?;
     let of = |study: &StudySummary| {
-        let name = Some(study.name.as_str());
-        meant(common, store, &store.place().files(), name)?;
+        meant(common, store, Some(&study.name))?;
         material(store, &study.name, &[], tune)
     };
     answer(common, &Comparison::new(&of(&a)?, &of(&b)?))
@@ -134,12 +133,7 @@ fn trials(
 
 /// The study that is meant. Says on stderr which of several was chosen, and that the database does not have
 /// all results yet.
-fn meant(
-    common: &Common,
-    store: &Store,
-    dir: &Path,
-    name: Option<&str>,
-) -> Result<StudySummary, Failure> {
+fn meant(common: &Common, store: &Store, name: Option<&str>) -> Result<StudySummary, Failure> {
     let study = store::choose(store, name)?;
     if name.is_none() && !common.quiet {
         let several = store.studies()?.len();
@@ -150,7 +144,7 @@ fn meant(
             ));
         }
     }
-    let waiting = spool::waiting(dir, &study.name);
+    let waiting = spool::waiting(&store.place().own_files(), &study.name);
     if waiting > 0 {
         report::err(&format!("note: {}", spool::waiting_text(waiting)));
     }

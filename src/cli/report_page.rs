@@ -119,6 +119,18 @@ struct Reported {
     facts: Facts,
 }
 
+/// What a plot answers for scripts.
+#[derive(Serialize)]
+struct Plotted {
+    kind: String,
+    /// What to see.
+    see: String,
+    /// Its file; null where none was asked for.
+    file: Option<PathBuf>,
+    /// The chart itself, where it has no file.
+    svg: Option<String>,
+}
+
 /// `study`: the one that is meant; `tune`: how commands begin.
 pub(super) fn report_page(
     common: &Common,
@@ -154,6 +166,7 @@ pub(super) fn report_page(
 
 /// `study`: the one that is meant; `tune`: how commands begin.
 pub(super) fn plot(
+    common: &Common,
     store: &Store,
     study: &str,
     args: &PlotArgs,
@@ -171,15 +184,21 @@ pub(super) fn plot(
     let drawn = figure(args.kind, &material, &facts, &args.parameters);
     let drawn = drawn.map_err(|why| Failure::input(format!("plot {}: {why}", args.kind)))?;
     let svg = svg(&drawn, args)?;
-    match &args.out {
-        None => super::print_data(&svg),
-        Some(out) => {
-            match ends_in(out, "png") {
-                true => write(out, &png(&svg, args.dpi / CSS_DPI)?, MADE_BY.as_bytes())?,
-                false => write(out, svg.as_bytes(), b"class=\"chart\"")?,
-            }
-            Ok(Exit::Done)
+    if let Some(out) = &args.out {
+        match ends_in(out, "png") {
+            true => write(out, &png(&svg, args.dpi / CSS_DPI)?, MADE_BY.as_bytes())?,
+            false => write(out, svg.as_bytes(), b"class=\"chart\"")?,
         }
+    }
+    match (common.json, &args.out) {
+        (true, out) => print_json(&Plotted {
+            kind: args.kind.to_string(),
+            see: drawn.see,
+            file: out.clone(),
+            svg: out.is_none().then_some(svg),
+        }),
+        (false, None) => super::print_data(&svg),
+        (false, Some(_)) => Ok(Exit::Done),
     }
 }
 

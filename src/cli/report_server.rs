@@ -226,7 +226,7 @@ impl Server {
     fn page(&self, id: i64) -> Result<Arc<Page>, Failure> {
         let store = self.store()?;
         let study = self.study(&store, id)?;
-        let state = state(&study);
+        let state = state(&store, &study)?;
         let pages = || self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = pages().get(&id).filter(|(of, _)| *of == state) {
             return Ok(Arc::clone(known));
@@ -270,18 +270,21 @@ impl Server {
     }
 }
 
-/// What a study's page depends on.
-fn state(study: &StudySummary) -> String {
-    let counts = study.counts;
-    let activity = study.last_activity.as_deref().unwrap_or_default();
-    let counted = [
-        counts.complete,
-        counts.pruned,
-        counts.fail,
-        counts.running,
-        counts.waiting,
-    ];
-    format!("{activity}-{}", counted.map(|n| n.to_string()).join("-"))
+/// What a study's page depends on, in a text that is another one where that has changed.
+fn state(store: &Store, study: &StudySummary) -> Result<String, Failure> {
+    let (repeats, struck) = (
+        store.repeats(study.study_id, None)?,
+        store.struck(study.study_id)?,
+    );
+    let attempts: usize = repeats.iter().map(|repeat| repeat.attempts.len()).sum();
+    let ended = repeats
+        .iter()
+        .filter(|repeat| repeat.ended.is_some())
+        .count();
+    Ok(format!(
+        "{:?} {:?} {:?} {attempts} {ended} {struck}",
+        study.last_activity, study.counts, study.user_attrs
+    ))
 }
 
 fn send(mut stream: &TcpStream, status: u16, kind: &str, tag: &str, body: &str) -> io::Result<()> {

@@ -270,9 +270,13 @@ impl Answer for Simplified {
             (0, _, _) => return format!("trial {} has the defaults already\n", self.number),
             (_, matter, 0) => format!("{matter} of {} matter\n", plural(all, "change")),
             (_, matter, unknown) => format!(
-                "{matter} of {} matter, and {unknown} were not looked at: the trainings were used up \
-                 (--trainings N allows more)\n",
-                plural(all, "change")
+                "{matter} of {} matter, and {unknown} were not looked at: {}\n",
+                plural(all, "change"),
+                match self.outcome {
+                    Outcome::Whole | Outcome::UsedUp =>
+                        "the trainings or the time were used up (--trainings N and --budget TIME allow more)",
+                    Outcome::Stopped => "it was stopped",
+                }
             ),
         };
         let rows = self.changes.iter().map(|c| {

@@ -3,6 +3,7 @@
 //! documentation follow from it.
 
 use std::fmt;
+use std::time::Duration;
 
 use search::space::Value;
 
@@ -54,15 +55,15 @@ pub enum KeyType {
     },
     /// A file; relative paths start at the configuration's directory, `~` is the home directory.
     Path,
-    /// A time, such as `10m` or `7h30m`.
+    /// A time, such as `10m` or `7h30m`, or one of these words.
     Duration {
-        /// Whether `off` is a value.
-        off: bool,
+        /// Shortest time.
+        least: Duration,
+        /// Such as `auto` and `off`.
+        words: &'static [&'static str],
     },
     /// A time, 0 included, or `auto`.
     DurationOrAuto,
-    /// A time, `auto` or `off`.
-    Deadline,
     /// A size in bytes, such as `64MiB`.
     Size,
     /// A part of the whole, such as `80%` or 0.8.
@@ -88,7 +89,6 @@ impl KeyType {
             | KeyType::Path
             | KeyType::Duration { .. }
             | KeyType::DurationOrAuto
-            | KeyType::Deadline
             | KeyType::Size
             | KeyType::Share
             | KeyType::Device => None,
@@ -133,14 +133,17 @@ impl fmt::Display for KeyType {
                 write!(f, "{number}, or a list of such: [0.3, 0.5]")
             }
             KeyType::Path => f.write_str("a path"),
-            KeyType::Duration { off } => {
-                let or_off = if off { r#", or "off""# } else { "" };
-                write!(f, r#"a time such as "10m" or "7h30m"{or_off}"#)
+            KeyType::Duration { least, words } => {
+                f.write_str("a time")?;
+                if !least.is_zero() {
+                    write!(f, " of at least {}", humantime::format_duration(least))?;
+                }
+                f.write_str(r#" such as "10m" or "7h30m""#)?;
+                words
+                    .iter()
+                    .try_for_each(|word| write!(f, r#", or "{word}""#))
             }
             KeyType::DurationOrAuto => f.write_str(r#"a time such as "10m", 0, or "auto""#),
-            KeyType::Deadline => {
-                f.write_str(r#"a time of at least 200ms such as "10m", "auto" or "off""#)
-            }
             KeyType::Size => f.write_str(r#"a size such as "64MiB""#),
             KeyType::Share => {
                 f.write_str(r#"a part above 0, such as "80%" or 0.8, at most "100%""#)

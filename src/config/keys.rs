@@ -1,6 +1,8 @@
 //! The keys that `tune` itself reads, and those of samplers, as data: the reference in
 //! `docs/configuration.md` and the checks both come from these tables.
 
+use std::time::Duration;
+
 pub use super::pruners::PRUNERS;
 use super::pruners::{WRAPPED, wraps};
 use crate::key::{FRACTION, Key, KeyType, Preset, data, float, int, int_or_auto, operational};
@@ -36,8 +38,18 @@ impl Algorithm {
     }
 }
 
-const DURATION: KeyType = KeyType::Duration { off: false };
-const DURATION_OR_OFF: KeyType = KeyType::Duration { off: true };
+/// A time of at least so many milliseconds, or one of these words.
+const fn time(least: u64, words: &'static [&'static str]) -> KeyType {
+    let least = Duration::from_millis(least);
+    KeyType::Duration { least, words }
+}
+
+const DURATION: KeyType = time(0, &[]);
+const DURATION_OR_OFF: KeyType = time(0, &["off"]);
+/// Workers give signs of life ten times a second at most.
+const DEADLINE: KeyType = time(200, &["auto", "off"]);
+/// It is renewed five times in that time.
+const LEASE: KeyType = time(1000, &[]);
 const MANY: i64 = 1_000_000_000;
 
 /// Every key of `tune` itself, but for the options of samplers and pruners.
@@ -94,7 +106,7 @@ pub const SETTINGS: [Key; 51] = [
         .help("part of the host's memory that all workers together may use"),
     operational("supervisor.recycle_after", int(0, MANY), Preset::Int(50))
         .help("a worker is replaced after this many successful trials; 0: never"),
-    operational("supervisor.deadline", KeyType::Deadline, Preset::Text("auto"))
+    operational("supervisor.deadline", DEADLINE, Preset::Text("auto"))
         .help("longest time without a training step before a trial counts as hung; auto: learned from the steps seen"),
     operational("supervisor.deadline_factor", float(1.0, 1e6), Preset::Float(20.0))
         .help("a learned deadline is this many times the longest recent silence"),
@@ -126,7 +138,7 @@ pub const SETTINGS: [Key; 51] = [
         .help("how long to wait for a database that cannot be written, before the run ends (exit code 7); on a server at least twice storage.lease"),
     operational("storage.url", KeyType::Text, Preset::Optional)
         .help("the database of a run, as --storage names it, which wins, as does TUNE_STORAGE; other commands about the study need one of these"),
-    operational("storage.lease", DURATION, Preset::Text("5m"))
+    operational("storage.lease", LEASE, Preset::Text("5m"))
         .help("on a server: a node that is not heard of for so long loses its trials to others; it is heard of five times as often"),
     operational("logging.max_log", KeyType::Size, Preset::Text("4MiB"))
         .help("a worker's log of one attempt is cut at this size"),

@@ -59,7 +59,8 @@ pub use key::{Key, KeyType, Preset, Role};
 pub use keys::{Algorithm, PRUNERS, SAMPLERS};
 pub use kind::{BATCH_SIZE, Baseline, Metric, Prepared, TaskKind, TestSplit, test_metric};
 pub use overrides::{
-    Overrides, overrides_from_environment, text_of, toml_text, unknown_variables, variables_set,
+    Overrides, assignment, overrides_from_environment, text_of, toml_text, unknown_variables,
+    variables_set,
 };
 pub use problem::{Problem, Problems, Source, hint, nearest_command};
 pub use resolve::{Input, check_name, resolve, resolve_and_show, resolve_partly, resolve_text};

@@ -4,6 +4,23 @@ use std::ffi::OsString;
 
 use super::problem::{Problem, Problems, Source, hint};
 
+/// Key and value of `KEY=VALUE`, as `--set` takes it: split at the first `=` outside quotes. `None`: there is none, or no key.
+pub fn assignment(text: &str) -> Option<(&str, &str)> {
+    let mut quote = None;
+    let at = text.char_indices().find_map(|(at, c)| {
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(q), c) if q == c => quote = None,
+            (None, '=') => return Some(at),
+            (Some(_) | None, _) => {}
+        }
+        None
+    });
+    let (key, value) = text.split_at(at?);
+    let key = key.trim();
+    (!key.is_empty()).then_some((key, value[1..].trim()))
+}
+
 /// Values that win over the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
@@ -15,34 +32,6 @@ impl Overrides {
     /// Adds one value; later ones win.
     pub fn push(&mut self, key: &str, value: &str, source: Source) {
         self.set.push((key.to_owned(), value.to_owned(), source));
-    }
-
-    /// Adds a `--set KEY=VALUE` as typed, without the `--set`.
-    ///
-    /// # Errors
-    /// There is no `=` or no key.
-    pub fn push_assignment(&mut self, text: &str) -> Result<(), Problem> {
-        let source = Source::Flag(format!("--set {text}"));
-        let mut quote = None;
-        let at = text.char_indices().find_map(|(at, c)| {
-            match (quote, c) {
-                (None, '"' | '\'') => quote = Some(c),
-                (Some(q), c) if q == c => quote = None,
-                (None, '=') => return Some(at),
-                (Some(_) | None, _) => {}
-            }
-            None
-        });
-        match at {
-            Some(at) if !text[..at].trim().is_empty() => {
-                self.push(text[..at].trim(), &text[at + 1..], source);
-                Ok(())
-            }
-            Some(_) | None => {
-                let expected = "KEY=VALUE, such as train.epochs=5";
-                Err(Problem::without_key(source, "no assignment", expected))
-            }
-        }
     }
 
     /// Appends `other`, which wins.
@@ -215,16 +204,9 @@ mod tests {
 
     #[test]
     fn an_assignment_is_split_at_the_first_equals_sign_outside_quotes() {
-        let mut overrides = Overrides::default();
-        overrides
-            .push_assignment("space.\"a=b\".choices=[\"x=y\"]")
-            .unwrap();
-        assert_eq!(overrides.set[0].0, "space.\"a=b\".choices");
-        assert_eq!(overrides.set[0].1, "[\"x=y\"]");
-        let error = overrides.push_assignment("train.epochs").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "--set train.epochs: found no assignment, expected KEY=VALUE, such as train.epochs=5"
-        );
+        let split = assignment("space.\"a=b\".choices = [\"x=y\"]");
+        assert_eq!(split, Some(("space.\"a=b\".choices", "[\"x=y\"]")));
+        assert_eq!(assignment("train.epochs"), None);
+        assert_eq!(assignment(" =5"), None);
     }
 }

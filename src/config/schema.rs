@@ -291,7 +291,7 @@ fn of_type(ty: KeyType) -> Json {
             json!({"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]})
         }
         KeyType::Path => json!({"type": "string", "minLength": 1}),
-        KeyType::Text | KeyType::Duration { .. } | KeyType::Deadline | KeyType::Device => string,
+        KeyType::Text | KeyType::Duration { .. } | KeyType::Device => string,
         KeyType::DurationOrAuto => json!({"anyOf": [string, {"const": 0}]}),
         KeyType::Size => json!({"anyOf": [string, {"type": "integer", "minimum": 1}]}),
         KeyType::Share => {

@@ -14,8 +14,8 @@ use super::settings::Settings;
 use super::values::Base;
 use crate::key::{Key, KeyType, Preset, data, float, int, operational, training};
 use crate::{
-    Deadline, Input, Metric, Operation, Overrides, Parallel, Problems, StudySpec, SupervisorPolicy,
-    TaskKind, resolve_text,
+    Deadline, Input, Metric, Operation, Overrides, Parallel, Problems, Source, StudySpec,
+    SupervisorPolicy, TaskKind, assignment, resolve_text,
 };
 
 const fn number(name: &'static str, low: f64, high: f64) -> Key<'static> {
@@ -143,11 +143,17 @@ impl Operation {
 /// # Errors
 /// Every problem.
 pub fn resolve_with(text: &str, sets: &[&str]) -> Result<StudySpec, Problems> {
+    resolve_overrides(text, &assigned(sets))
+}
+
+/// Assignments as of `--set`.
+pub fn assigned(sets: &[&str]) -> Overrides {
     let mut overrides = Overrides::default();
     for set in sets {
-        overrides.push_assignment(set).unwrap();
+        let (key, value) = assignment(set).unwrap();
+        overrides.push(key, value, Source::Flag(format!("--set {set}")));
     }
-    resolve_overrides(text, &overrides)
+    overrides
 }
 
 /// The same with any overrides.

@@ -82,14 +82,13 @@ pub(super) fn value_of(ty: KeyType, node: &Node, base: Base) -> Result<Value, St
         KeyType::Path => text
             .filter(|t| !t.is_empty())
             .map(|t| base.expand(t).to_string_lossy().as_ref().into()),
-        KeyType::Duration { off } => text_if(&|t| duration(t).is_some() || off && t == "off"),
+        KeyType::Duration { least, words } => {
+            text_if(&|t| words.contains(&t) || duration(t).is_some_and(|d| d >= least))
+        }
         KeyType::DurationOrAuto => match value {
             Some(Value::Int(0)) => Some("0s".into()),
             Some(_) | None => text_if(&|t| t == "auto" || duration(t).is_some()),
         },
-        KeyType::Deadline => text_if(&|t| {
-            ["auto", "off"].contains(&t) || duration(t).is_some_and(|d| d >= SHORTEST_DEADLINE)
-        }),
         KeyType::Size => {
             let size_of = |value: Value| size(&value).map(|_| value);
             value
@@ -194,9 +193,6 @@ fn missing(document: &Document, key: &Key) -> Problem {
     let expected = format!("{} {place}: {}", key.ty, key.help);
     Problem::new(&source, key.name, "nothing", expected)
 }
-
-/// Workers give signs of life ten times a second at most.
-const SHORTEST_DEADLINE: Duration = Duration::from_millis(200);
 
 /// `10m`, `7h30m`.
 pub fn duration(text: &str) -> Option<Duration> {

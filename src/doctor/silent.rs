@@ -72,6 +72,9 @@ pub enum SilentKind {
     /// Beyond 255.
     #[strum(to_string = "a sum of 8-bit integers (uint8) is beyond 255 and begins at 0 again")]
     Wrapped,
+    /// As `type=bool` does.
+    #[strum(to_string = "an option of the type bool is given a text that means no, and is true")]
+    NoIsTrue,
     /// Names of classes, for one.
     #[strum(
         to_string = "the items of a set are numbered, whose order is another one in each process and run"
@@ -80,6 +83,11 @@ pub enum SilentKind {
     /// With what it does.
     #[strum(to_string = "PYTHONOPTIMIZE or -O leaves out an assert that calls a function")]
     AssertSkipped,
+    /// A sign, a factor; or a gradient that is reversed or passed through on purpose.
+    #[strum(
+        to_string = "backward() of a function of one's own does not give the slope of its forward()"
+    )]
+    WrongGradient,
     /// No `eval`.
     #[strum(
         to_string = "a network computes without gradients in training mode, with dropout or batch normalisation on"
@@ -103,8 +111,12 @@ impl SilentKind {
             | SilentKind::Overwritten
             | SilentKind::CopyStale
             | SilentKind::HooksKept
-            | SilentKind::Wrapped => false,
-            SilentKind::NumberedSet | SilentKind::AssertSkipped | SilentKind::TrainingMode => true,
+            | SilentKind::Wrapped
+            | SilentKind::NoIsTrue => false,
+            SilentKind::NumberedSet
+            | SilentKind::AssertSkipped
+            | SilentKind::WrongGradient
+            | SilentKind::TrainingMode => true,
         }
     }
 
@@ -146,9 +158,15 @@ impl SilentKind {
             SilentKind::Wrapped => {
                 "Convert before adding: frames.float(), or sum(dtype=torch.int64)."
             }
+            SilentKind::NoIsTrue => {
+                "Any text but the empty one is true: use action=argparse.BooleanOptionalAction (--name, --no-name), or compare the text."
+            }
             SilentKind::NumberedSet => "Number sorted(...) of the set.",
             SilentKind::AssertSkipped => {
                 "Call the function outside of the assert, or run without PYTHONOPTIMIZE and -O."
+            }
+            SilentKind::WrongGradient => {
+                "Check it with torch.autograd.gradcheck in float64. One that is reversed or passed through on purpose is right as it is."
             }
             SilentKind::TrainingMode => {
                 "Call model.eval() before scoring, and model.train() after."

@@ -10,6 +10,21 @@ use serde_json::{Map, Value as Json};
 pub const STRUCK_WHY: &str = "struck";
 
 impl Store {
+    /// How many trials of a study are struck.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn struck(&self, study_id: i64) -> Result<u64, StoreError> {
+        let query = format!(
+            "SELECT COUNT(*) FROM trials t JOIN {} a ON a.trial_id = t.trial_id
+             WHERE t.study_id = ?1 AND a.\"key\" = ?2",
+            SYSTEM.0
+        );
+        let count =
+            self.read(|conn| conn.first(&query, &[&study_id, &STRUCK], |row| row.get(0)))?;
+        Ok(count.unwrap_or(0))
+    }
+
     /// Strikes a trial's result, for this reason: Optuna 5 sees a violated constraint. `None` takes that back.
     ///
     /// # Errors

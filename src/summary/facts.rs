@@ -161,8 +161,7 @@ impl Facts {
         let scored = m.scored();
         let best = m.trials.iter().find(|t| Some(t.number) == m.winner);
         let value = best.and_then(FrozenTrial::only_value);
-        let mean = m.selection.as_ref().and_then(|s| s.winner.as_ref());
-        let mean = mean.and_then(|w| Some(w.estimate?.mean));
+        let mean = m.repeated().map(|(_, estimate)| estimate.mean);
         let margin = mean.or(value).zip(m.baseline.as_ref());
         let noise = noise(repeated(&m.repeats));
         let importance = match scored.len() >= FEWEST {

@@ -25,6 +25,7 @@ use config::Baseline;
 use fault::FailureGroup;
 use messages::clock;
 use report::{About, Selected, Tested};
+use search::study::selection::{Candidate, Estimate};
 use search::study::{FrozenTrial, Job, TrialState};
 use store::{AttemptRecord, MemoryRecord, RepeatRecord, RunEntry, StudySummary};
 
@@ -89,6 +90,13 @@ pub(crate) fn scored(trials: &[FrozenTrial], objectives: usize) -> Vec<Scored<'_
 impl Material {
     pub(crate) fn scored(&self) -> Vec<Scored<'_>> {
         scored(&self.trials, self.study.directions.len())
+    }
+
+    /// The winner by repeats, with the mean of them; none where another trial leads, because that one was struck.
+    pub(crate) fn repeated(&self) -> Option<(&Candidate, Estimate)> {
+        let winner = self.selection.as_ref()?.winner.as_ref()?;
+        let leads = Some(winner.number) == self.winner;
+        leads.then_some((winner, winner.estimate?))
     }
 
     /// The first objective's name.

@@ -250,8 +250,7 @@ fn header(out: &mut String, m: &Material, facts: &Facts, figures: &[Figure]) {
 /// The figures that one looks for first.
 fn tiles(m: &Material, facts: &Facts) -> Vec<(String, String)> {
     let mut tiles = Vec::new();
-    let winner = m.selection.as_ref().and_then(|s| s.winner.as_ref());
-    let mean = winner.and_then(|w| w.estimate).map(|e| e.mean);
+    let mean = m.repeated().map(|(_, estimate)| estimate.mean);
     let single = facts.best.as_ref().and_then(|b| b.value);
     if let Some(best) = mean.or(single) {
         tiles.push((format!("best {}", shown(m.metric())), value(best)));

@@ -48,15 +48,13 @@ fn won(m: &Material, facts: &Facts) -> Option<String> {
         ));
     };
     let metric = shown(m.metric());
-    let winner = m.selection.as_ref().and_then(|s| s.winner.as_ref());
-    let by_repeats = winner.and_then(|w| Some((w.estimate?, w.values.len())));
-    let what = match by_repeats {
-        Some((estimate, n)) => format!(
+    let what = match m.repeated() {
+        Some((winner, estimate)) => format!(
             "{metric} {}, {} to {} (mean of {}, 95 % interval)",
             value(estimate.mean),
             value(estimate.low),
             value(estimate.high),
-            plural(n as u64, "repeat")
+            plural(winner.values.len() as u64, "repeat")
         ),
         None => format!("{metric} {}", best.value.map_or_else(String::new, value)),
     };
@@ -92,8 +90,7 @@ fn margin(m: &Material, facts: &Facts) -> Option<String> {
         what => format!(" ({})", shown(what)),
     };
     let trivial = format!("the trivial answer's {}{what}", value(baseline.value));
-    let winner = m.selection.as_ref().and_then(|s| s.winner.as_ref());
-    let interval = winner.and_then(|w| w.estimate).map(|e| {
+    let interval = m.repeated().map(|(_, e)| {
         let loss = |v: f64| m.study.direction().loss(v);
         let of = |v: f64| loss(baseline.value) - loss(v);
         let (a, b) = (of(e.low), of(e.high));

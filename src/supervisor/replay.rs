@@ -321,7 +321,7 @@ impl Replayer<'_> {
             }
             AttemptEvent::Planned(steps) => self.planned = Some(steps),
             AttemptEvent::Measured(usage) => self.usage = Some(usage),
-            AttemptEvent::Resumed(_) | AttemptEvent::KeepsState => {}
+            AttemptEvent::Resumed(_) | AttemptEvent::KeepsState | AttemptEvent::NotWritten(_) => {}
         }
         None
     }

@@ -38,6 +38,8 @@ pub struct LiveReporter<'a> {
     reported: Option<Instant>,
     /// When the log's size was last looked at for what was printed.
     capped: Option<Instant>,
+    /// What could not be written, as far as the supervisor was told.
+    not_written: Vec<&'static str>,
     told_to_leave: bool,
 }
 
@@ -66,7 +68,21 @@ impl LiveReporter<'_> {
             steps: 0,
             reported: None,
             capped: None,
+            not_written: Vec::new(),
             told_to_leave: false,
+        }
+    }
+
+    /// Says in the log, and the first time to the supervisor, what could not be written.
+    fn not_written(&mut self, what: &'static str, error: &anyhow::Error) {
+        let text = format!("{what} could not be kept: {error:#}");
+        note(&text);
+        if !self.not_written.contains(&what) {
+            self.not_written.push(what);
+            // Where the supervisor is gone, the reading thread ends the process.
+            let _ = self
+                .link
+                .report(self.attempt, AttemptEvent::NotWritten(text));
         }
     }
 
@@ -175,7 +191,7 @@ impl Reporter for LiveReporter<'_> {
         match (saved, &mut self.candidates) {
             (Ok(()), Some(candidates)) => candidates.checkpointed(self.last_epoch),
             (Ok(()), None) => {}
-            (Err(error), _) => note(&format!("no checkpoint could be kept: {error:#}")),
+            (Err(error), _) => self.not_written("its checkpoint", &error),
         }
     }
 
@@ -193,7 +209,7 @@ impl Reporter for LiveReporter<'_> {
         if let Some(candidates) = &mut self.candidates
             && let Err(error) = candidates.offer(self.last_epoch, value, about, write)
         {
-            note(&format!("the weights could not be kept: {error:#}"));
+            self.not_written("its weights", &error);
         }
     }
 }

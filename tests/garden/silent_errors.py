@@ -1,5 +1,7 @@
 """Mistakes of a training that raise no error, each in a function that begins with doctor's name of it, and what is none."""
 
+import argparse
+import functools
 import os
 import queue
 import warnings
@@ -160,7 +162,105 @@ def wrapped():
     frames[0] + frames[1] + frames[2]
 
 
+def cache_changed():
+    @functools.lru_cache(maxsize=None)
+    def table(length):
+        return torch.arange(length).float()
+
+    for _ in range(3):
+        table(12).mul_(0.5)
+
+
+def clipped_scaled():
+    scaler, optimizer = torch.amp.GradScaler("cpu"), sgd(three)
+    scaler.scale(cross_entropy(three(x), classes)).backward()
+    torch.nn.utils.clip_grad_norm_(three.parameters(), 1.0)
+    scaler.step(optimizer)
+
+
+def default_changed_in(value, into=[]):
+    into.append(value)
+
+
+def default_changed():
+    optimizer = sgd(three)
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(three(x), classes)):
+        default_changed_in(1)
+        step()
+
+
+def no_is_true():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shuffle", type=bool, default=True)
+    assert parser.parse_args(["--shuffle", "False"]).shuffle
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * ctx.saved_tensors[0] ** 2 * grad
+
+
+class Passed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+def wrong_gradient():
+    class Reversed(Cube):
+        @staticmethod
+        def wrong_gradient(ctx, grad):
+            return -Cube.backward(ctx, grad)
+
+        backward = wrong_gradient
+
+    Reversed.apply(one(x)).sum().backward()
+
+
+def fine_gradients():
+    drawn = torch.get_rng_state()
+    Cube.apply(one(x)).sum().backward()
+    Passed.apply(one(x)).sum().backward()
+    assert torch.equal(drawn, torch.get_rng_state())
+
+
+def fine_caches():
+    @functools.lru_cache
+    def table(length, scale=[]):
+        return torch.arange(length).float()
+
+    @functools.cache
+    def other(length):
+        return table(length) * 2
+
+    for _ in range(3):
+        assert other(12).mul(0.5)[2] == 2 and table(12).add(1)[1] == 2
+    assert table.cache_info().hits == 3 and table.__name__ == "table"
+    scaler, optimizer = torch.amp.GradScaler("cpu"), sgd(three)
+    for _ in range(10):
+        scaler.scale(cross_entropy(three(x), classes)).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(three.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+
 def fine_python():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shuffle", type=bool, default=False)
+    parser.add_argument("--name")
+    parser.parse_args(["--shuffle", "True", "--name", "no"])
     words = [str(word) for word in range(100)]
     list(zip(words, words[1:]))
     list(zip(words, range(100)))
@@ -251,7 +351,7 @@ def fine_steps():
 
 warnings.simplefilter("ignore")
 for name, act in list(globals().items()):
-    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered"):
+    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "Cube", "Passed", "default_changed_in"):
         # A process notes each kind once.
         child = os.fork()
         if child == 0:

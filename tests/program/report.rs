@@ -210,6 +210,11 @@ fn several_objectives_and_studies_beside_each_other_have_charts_of_their_own() {
     let (page, _) = page(&project, "two");
     let front = answer["front"].as_array().unwrap().len();
     assert!(page.contains(&format!(">the front ({front})<")));
+    let (answer, _) = project.expect(0, &["plot", "history", "synthetic", "--json"]);
+    let answer: Json = serde_json::from_str(&answer).unwrap();
+    valid("plot", &answer);
+    let (svg, _) = project.expect(0, &["plot", "history", "synthetic"]);
+    assert_eq!(answer["svg"].as_str(), Some(svg.as_str()));
     let (svg, _) = project.expect(0, &["plot", "edf", "synthetic", "--with", "two"]);
     assert!(
         svg.contains(">synthetic (5)<") && svg.contains(">two (40)<"),

@@ -154,29 +154,43 @@ pub(super) fn trial_script(study: &str, names: &BTreeSet<&str>) -> String {
             # print(f\"value={value}\")\n"
 }
 
-/// A text classifier's task.
-pub(super) fn classification_task(
-    name: &str,
-    data: &str,
-    columns: &LikelyColumns,
-    model: &Model,
-) -> String {
-    let mut text = head("Fine-tunes a text classifier.", name);
-    let others: Vec<&str> = (columns.columns.iter().map(String::as_str))
-        .filter(|c| *c != columns.text && *c != columns.label)
-        .collect();
+/// A table's task.
+pub(super) fn table_task(name: &str, data: &str, columns: &LikelyColumns) -> String {
+    let (problem, metric) = match columns.classes.is_empty() {
+        true => ("regression", "rmse"),
+        false => ("classification", "macro_f1"),
+    };
+    let mut text = head("Trains a small network on the columns of a table.", name);
     text += &format!(
-        "[task]\nkind = \"text-classification\"\n\n[data]\npath = {}   # from this file's directory\n\
-         text = {}   # the column with the text\n",
+        "[task]\nkind = \"tabular\"\nproblem = \"{problem}\"\n\n[data]\npath = {}   # from this file's directory\n\
+         target = {}   # CHECK: the column to predict; {}\n",
         quoted(data),
-        quoted(&columns.text)
+        quoted(&columns.label),
+        match columns.classes.is_empty() {
+            true => "a number".to_owned(),
+            false => classes(columns),
+        }
     );
-    if !others.is_empty() {
-        text += &format!(
-            "# text_pair = \"...\"   # a second text; other columns: {}\n",
-            printable(&others.join(", "))
-        );
-    }
+    text += &match columns.names.is_empty() {
+        true => {
+            "# ignore = [\"...\"]   # columns that are not known when one predicts\n".to_owned()
+        }
+        false => format!(
+            "ignore = {}   # another in each row; add what is not known when one predicts\n",
+            list(&columns.names)
+        ),
+    };
+    text += &group(columns);
+    text += &format!(
+        "split = {{ train = 0.6, validation = 0.2, test = 0.2, seed = 0 }}\n\n[objective]\nmetric = \"{metric}\"\n\n\
+         [train]\nepochs = 60\npatience = 15             # epochs without a better value until a trial stops early\n\n\
+         # Trial 0 has the defaults.\n[space]\n"
+    );
+    text + TABLE_SPACE
+}
+
+/// How many classes there are, and the first of them.
+fn classes(columns: &LikelyColumns) -> String {
     let classes = &columns.classes;
     let shown: Vec<&str> = classes.iter().take(6).map(String::as_str).collect();
     let more = if classes.len() > shown.len() {
@@ -184,17 +198,49 @@ pub(super) fn classification_task(
     } else {
         ""
     };
-    text += &format!(
-        "label = {}   # {} classes: {}{more}\n",
-        quoted(&columns.label),
-        classes.len(),
-        printable(&shown.join(", "))
-    );
-    text += &match &columns.group {
+    let shown = printable(&shown.join(", ")).into_owned();
+    format!("{} classes: {shown}{more}", classes.len())
+}
+
+/// The key of the column whose equal values stay in one split.
+fn group(columns: &LikelyColumns) -> String {
+    match &columns.group {
         Some(group) => format!("group = {}   # its rows stay in one split\n", quoted(group)),
         None => "# group = \"...\"   # the column of what belongs together (a user, a document)\n"
             .to_owned(),
-    };
+    }
+}
+
+/// A text classifier's task; `words`: the column of its texts.
+pub(super) fn classification_task(
+    name: &str,
+    data: &str,
+    columns: &LikelyColumns,
+    words: &str,
+    model: &Model,
+) -> String {
+    let mut text = head("Fine-tunes a text classifier.", name);
+    let others: Vec<&str> = (columns.columns.iter().map(String::as_str))
+        .filter(|c| *c != words && *c != columns.label)
+        .collect();
+    text += &format!(
+        "[task]\nkind = \"text-classification\"\n\n[data]\npath = {}   # from this file's directory\n\
+         text = {}   # the column with the text\n",
+        quoted(data),
+        quoted(words)
+    );
+    if !others.is_empty() {
+        text += &format!(
+            "# text_pair = \"...\"   # a second text; other columns: {}\n",
+            printable(&others.join(", "))
+        );
+    }
+    text += &format!(
+        "label = {}   # {}\n",
+        quoted(&columns.label),
+        classes(columns)
+    );
+    text += &group(columns);
     text += "split = { train = 0.8, validation = 0.1, test = 0.1, seed = 0 }\n\n[objective]\nmetric = \"macro_f1\"\n\n\
              [train]\nepochs = 4\npatience = 2             # epochs without a better value until a trial stops early\n\n";
     if let Some(path) = &model.path {
@@ -220,6 +266,17 @@ pub(super) struct Model {
     /// Where it lies; none: the name is a path, or one of the hub's.
     pub(super) path: Option<String>,
 }
+
+/// What is searched in a table's network.
+const TABLE_SPACE: &str = r#""model.layers" = { low = 0, high = 3, int = true, default = 2 }
+"model.hidden" = { choices = [16, 32, 64, 128], default = 64, when = { "model.layers" = [1, 2, 3] } }
+"model.dropout" = { low = 0.0, high = 0.5, default = 0.0 }
+"model.embedding" = { low = 1, high = 16, int = true, default = 4 }
+"train.batch_size" = { choices = [16, 32, 64, 128], default = 32 }
+"optim.lr" = { low = 1e-4, high = 3e-2, log = true, default = 3e-3 }
+"optim.weight_decay" = { low = 1e-4, high = 1.0, log = true, default = 0.01 }
+"sched.name" = { choices = ["linear", "cosine", "one_cycle"], default = "linear" }
+"#;
 
 /// What is searched in a text classifier.
 const SPACE: &str = r#""model.dropout" = { low = 0.0, high = 0.3, default = 0.1 }

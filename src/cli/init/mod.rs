@@ -47,13 +47,13 @@ pub struct InitArgs {
     /// How long the program may run to be seen
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = limit)]
     pub limit: Duration,
-    /// Labelled rows to fine-tune a text classifier on: CSV with a header, or JSON lines
+    /// Rows to learn from, texts or a table of numbers and categories: CSV with a header, or JSON lines
     #[arg(long, value_name = "FILE", conflicts_with = "optuna")]
     pub csv: Option<PathBuf>,
     /// The column with the text
     #[arg(long, value_name = "COLUMN", requires = "csv")]
     pub text: Option<String>,
-    /// The column with the label
+    /// The column with the label, or what a table is to predict
     #[arg(long, value_name = "COLUMN", requires = "csv")]
     pub label: Option<String>,
     /// The model to fine-tune: a name on the Hugging Face hub, or a directory [default: MiniLM]
@@ -348,6 +348,16 @@ fn from_rows(
     let name = name(args, &stem(csv))?;
     let file = new_file(args, project, cwd, &name)?;
     let data = from_configs(project, &cwd.join(csv));
+    let Some(words) = columns.text.as_deref() else {
+        if let Some(model) = &args.hf {
+            return Err(Failure::input(format!(
+                "--hf {model:?}: no column of {} looks like texts: name it with --text COLUMN",
+                csv.display()
+            )));
+        }
+        let text = files::table_task(&name, &data, &columns);
+        return Ok(Planned::new(name, file, text));
+    };
     let model = match &args.hf {
         Some(model) => Model {
             name: model.clone(),
@@ -358,7 +368,7 @@ fn from_rows(
             path: Some("~/.cache/tune/models/minilm".to_owned()),
         },
     };
-    let text = files::classification_task(&name, &data, &columns, &model);
+    let text = files::classification_task(&name, &data, &columns, words, &model);
     Ok(Planned::new(name, file, text))
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde_json::{Value as Json, json};
 
 use super::format::printable;
-use super::state::without;
+use super::state::{command_of, shell_command};
 use super::{choose, format};
 use messages::exit::Failure;
 use report::format::plural;
@@ -28,11 +28,11 @@ pub struct Enqueued {
 }
 
 impl Enqueued {
-    /// For people.
+    /// For people. `tune`: how commands begin.
     ///
     /// # Errors
     /// Reading failed.
-    pub fn text(&self, store: &Store) -> Result<String, Failure> {
+    pub fn text(&self, store: &Store, tune: &str) -> Result<String, Failure> {
         let study = printable(&self.study);
         let mut out = match self.numbers.end - self.numbers.start {
             0 => format!("nothing enqueued in {study}\n"),
@@ -56,7 +56,7 @@ impl Enqueued {
                 "  left out, because they are there: trials {trials}\n"
             ));
         }
-        out.push_str(&self.next(store)?);
+        out.push_str(&self.next(store, tune)?);
         Ok(out)
     }
 
@@ -70,7 +70,7 @@ impl Enqueued {
     }
 
     /// When the trials are run, and with which command.
-    fn next(&self, store: &Store) -> Result<String, Failure> {
+    fn next(&self, store: &Store, tune: &str) -> Result<String, Failure> {
         let study = choose(store, Some(&self.study))?;
         let waiting = study.counts.waiting;
         if waiting == 0 {
@@ -86,12 +86,16 @@ impl Enqueued {
             1 => "1 trial waits".to_owned(),
             n => format!("{} wait", plural(n, "trial")),
         };
-        let command = match record {
-            Some(record) => &record.command[..],
-            None => &[],
-        };
+        let last = run.as_ref().map(|run| command_of(&self.study, run));
         let task = study.user_attrs.get("task").and_then(Json::as_str);
-        let command = |goal| command_line(command, (task, &self.study), goal);
+        let command = |goal| {
+            let known = last
+                .as_ref()
+                .and_then(|last| shell_command(last, Some(goal)));
+            let task = shell_word(task.unwrap_or("TASK"));
+            let study = shell_word(&self.study);
+            known.unwrap_or_else(|| format!("{tune} {task} --study {study} --trials {goal}"))
+        };
         Ok(match goal {
             Some(goal) if taken + waiting <= goal && self.held => {
                 format!("  {wait}: the run that works on the study takes them next\n")
@@ -114,50 +118,5 @@ impl Enqueued {
                 format!("  {wait}; to run them:\n    {command}\n")
             }
         })
-    }
-}
-
-/// The command line of the last run with another goal; without one what is known of it.
-fn command_line(last: &[String], (task, study): (Option<&str>, &str), goal: u64) -> String {
-    let mut words = vec!["tune".to_owned()];
-    let kept = without(last, &["--trials"], &[]);
-    words.extend(kept.iter().skip(1).map(|word| shell_word(word)));
-    if last.len() < 2 {
-        words.extend([task.unwrap_or("TASK"), "--study", study].map(shell_word));
-    }
-    words.extend(["--trials".to_owned(), goal.to_string()]);
-    words.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_is_that_of_the_last_run_with_another_goal() {
-        let last = [
-            "/x/tune",
-            "-C",
-            "my dir",
-            "t",
-            "--trials",
-            "5",
-            "--set",
-            "a=[\"b\"]",
-        ];
-        let last = last.map(str::to_owned);
-        assert_eq!(
-            command_line(&last, (None, "s"), 7),
-            "tune -C 'my dir' t --set 'a=[\"b\"]' --trials 7"
-        );
-        let last = ["tune", "t", "--trials=5", "it's"].map(str::to_owned);
-        assert_eq!(
-            command_line(&last, (None, "s"), 7),
-            "tune t 'it'\\''s' --trials 7"
-        );
-        assert_eq!(
-            command_line(&[], (Some("t"), "s@2"), 7),
-            "tune t --study s@2 --trials 7"
-        );
     }
 }

@@ -99,18 +99,27 @@ impl Holder {
         }
     }
 
-    /// The command line for a shell that goes on with the study; `None` where it is not known. Faults that the run made on
-    /// purpose are left out: nobody wants them again by copying a line.
+    /// The command line for a shell that goes on with the study; `None` where it is not known.
     pub(super) fn command(&self) -> Option<String> {
-        let words = without(&self.command, &["--inject", "--inject-seed"], &[]);
-        let words = words.iter().skip(1).map(String::as_str);
-        let line = report::shell_line(std::iter::once("tune").chain(words));
-        (self.command.len() > 1).then_some(line)
+        shell_command(&self.command, None)
     }
 }
 
+/// A run's command line for a shell, to another goal where one is given; `None` where it is not known. Faults that the run made
+/// on purpose are left out: nobody wants them again by copying a line.
+pub(super) fn shell_command(command: &[String], goal: Option<u64>) -> Option<String> {
+    let mut words = without(command, &["--inject", "--inject-seed"], &[]);
+    if let Some(goal) = goal {
+        words = without(&words, &["--trials"], &[]);
+        words.extend(["--trials".to_owned(), goal.to_string()]);
+    }
+    let words = words.iter().skip(1).map(String::as_str);
+    let line = report::shell_line(std::iter::once("tune").chain(words));
+    (command.len() > 1).then_some(line)
+}
+
 /// The command line of a run, as it goes on with the study under the name that it has now.
-fn command_of(study: &str, run: &RunEntry) -> Vec<String> {
+pub(super) fn command_of(study: &str, run: &RunEntry) -> Vec<String> {
     let recorded = &run.record.command;
     let then = run.record.operation["study"]["study"].as_str();
     if recorded.len() < 2 || then.is_none_or(|name| name == study) {
@@ -122,7 +131,7 @@ fn command_of(study: &str, run: &RunEntry) -> Vec<String> {
 }
 
 /// A command line without these options and their values, and without these flags.
-pub(super) fn without(words: &[String], options: &[&str], flags: &[&str]) -> Vec<String> {
+fn without(words: &[String], options: &[&str], flags: &[&str]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -240,6 +249,12 @@ impl StudyState {
                     None => "",
                 };
                 format!("finished{at}: the goal was reached{or}")
+            }
+            // On a server, only the directory that it was started in knows whether it still works.
+            StudyState::Interrupted if last.is_some_and(serves_others) => {
+                let record = last.map(|run| &run.record);
+                let process = record.map_or_else(String::new, |r| format!(" (pid {} on {})", r.pid, r.host));
+                format!("not closed: the program that it served was killed, or works from another directory{process}")
             }
             StudyState::Interrupted => {
                 "interrupted: its process was killed, or could not write its end down; the same command goes on".to_owned()
@@ -385,6 +400,32 @@ mod tests {
         let command = Holder::of_run("s", &last, false).command();
         let expected = "tune 'my task' --trials 3 --plain '--notify=a b'";
         assert_eq!(command.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_command_for_more_trials_is_that_of_the_last_run_with_another_goal() {
+        let command = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            shell_command(&words, Some(7))
+        };
+        let words = [
+            "/x/tune",
+            "-C",
+            "my dir",
+            "t",
+            "--trials",
+            "5",
+            "--set",
+            "a=[\"b\"]",
+        ];
+        let expected = "tune -C 'my dir' t --set 'a=[\"b\"]' --trials 7";
+        assert_eq!(command(&words).as_deref(), Some(expected));
+        let words = ["tune", "t", "--trials=5", "--inject", "abort:0.1", "it's"];
+        assert_eq!(
+            command(&words).as_deref(),
+            Some("tune t 'it'\\''s' --trials 7")
+        );
+        assert_eq!(command(&[]), None);
     }
 
     #[test]

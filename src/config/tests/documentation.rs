@@ -41,7 +41,6 @@ fn whole_row(key: &Key) -> String {
         | KeyType::Metrics
         | KeyType::Duration { .. }
         | KeyType::DurationOrAuto
-        | KeyType::Deadline
         | KeyType::Size
         | KeyType::Share
         | KeyType::Device => panic!("no values are told of {}", key.name),

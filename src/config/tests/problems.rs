@@ -514,9 +514,7 @@ fn a_parameter_that_the_file_lacks_is_not_made_by_a_flag() {
                 metric = \"v\"\ndirection = \"minimize\"\n[params]\nepochs = 3\n[train]\nbatch = 8\n\
                 [space]\nlr = { low = 0.1, high = 1.0 }\n";
     let told = |set: &str| -> String {
-        let mut overrides = Overrides::default();
-        overrides.push_assignment(set).unwrap();
-        match resolve_kinds_with(text, &overrides) {
+        match resolve_kinds_with(text, &assigned(&[set])) {
             Ok(_) => String::new(),
             Err(problems) => problems.to_string(),
         }

@@ -1,5 +1,6 @@
 //! Rows of a CSV file, a file of JSON lines, or a text a line; with all their columns.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ pub struct Wanted {
     /// Further columns that are read; their cells may be empty.
     pub columns: Vec<String>,
     /// Those of them whose cells are numbers where they are not empty.
-    pub numbers: Vec<String>,
+    pub numbers: BTreeSet<String>,
     /// Column of the class, and the classes that there are; none where it is a number.
     pub label: Option<(String, Vec<String>)>,
     /// Columns that must not be there.
@@ -130,7 +131,7 @@ impl Input {
             text: Some(text.to_owned()),
             pair: columns.pair.clone(),
             columns: Vec::new(),
-            numbers: Vec::new(),
+            numbers: BTreeSet::new(),
             label: None,
             forbidden: Vec::new(),
             empty: true,

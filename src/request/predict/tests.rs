@@ -8,7 +8,7 @@ fn wanted() -> Wanted {
     Wanted {
         text: Some("text".into()),
         columns: Vec::new(),
-        numbers: Vec::new(),
+        numbers: Default::default(),
         pair: None,
         label: None,
         forbidden: written(&labels()),

@@ -111,7 +111,7 @@ impl Address {
     /// A part of a path for what belongs to the database, `studies-1a2b3c4d`: made of host, port, name and options as they are
     /// written here, in a service file and in the environment. Who names it otherwise gets another one.
     pub(crate) fn key(&self) -> String {
-        let resolved = self.config(|name| std::env::var(name).ok());
+        let resolved = self.config(environment);
         let config = resolved.as_ref().unwrap_or(&self.config);
         let port = config.get_ports().first().copied().unwrap_or(5432);
         let name = config.get_dbname().or(self.service.as_deref());
@@ -238,6 +238,11 @@ fn password(
     let database = config.get_dbname().unwrap_or(&user);
     let asked = [&host, &port.to_string(), database, &user];
     Ok(text.lines().find_map(|line| matching(line, asked)))
+}
+
+/// A variable of the environment; an empty one counts as none, as in PostgreSQL's own programs.
+pub(super) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// The first host, as libpq calls it: a socket in the usual place is `localhost`.

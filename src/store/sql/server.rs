@@ -11,7 +11,7 @@ use tokio_postgres::Statement;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 
-use super::address::Address;
+use super::address::{self, Address};
 use super::cells::{Cell, Parameter};
 use super::session::Session;
 use super::{Args, Kind, Purpose};
@@ -103,8 +103,10 @@ impl Server {
     }
 
     fn open(&self) -> Result<Session, Kind> {
-        let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let mut config = self.address.config(environment).map_err(Kind::Denied)?;
+        let mut config = self
+            .address
+            .config(address::environment)
+            .map_err(Kind::Denied)?;
         config
             .application_name("tune")
             .connect_timeout(CONNECTING)

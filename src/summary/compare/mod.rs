@@ -17,7 +17,7 @@ use crate::{Material, facts};
 use config::differences;
 use course::{Course, Reached};
 use messages::any_float;
-use report::{Best, Selected};
+use report::Best;
 use search::space::{Params, Value};
 use search::study::noise::Noise;
 use search::study::selection::Candidate;
@@ -251,8 +251,7 @@ impl Side {
             finished: facts.finished,
             copied: material.trials.iter().filter(|t| faults::copied(t)).count() as u64,
             best: facts.best,
-            mean: repeated(material.selection.as_ref())
-                .and_then(|winner| Some(winner.estimate?.mean)),
+            mean: material.repeated().map(|(_, estimate)| estimate.mean),
             reached: reached.filter(|_| !material.several()),
             searched: course.hours(),
             hours: facts.hours,
@@ -303,8 +302,8 @@ fn difference(
     courses: &[Course; 2],
 ) -> Option<Difference> {
     let direction = studies[0].study.direction();
-    let winners = studies.map(|m| repeated(m.selection.as_ref()));
-    if let [Some(a), Some(b)] = winners {
+    let winners = studies.map(Material::repeated);
+    if let [Some((a, _)), Some((b, _))] = winners {
         return Some(by_repeats(a, b, direction));
     }
     let budget = courses[0].finished().min(courses[1].finished());
@@ -324,12 +323,6 @@ fn difference(
         None => Basis::Single,
     };
     Some(Difference::new(basis, a, b, half, direction))
-}
-
-/// The winner by repeats, where it has a mean.
-fn repeated(selection: Option<&Selected>) -> Option<&Candidate> {
-    let winner = selection?.winner.as_ref()?;
-    winner.estimate.is_some().then_some(winner)
 }
 
 /// The difference of two means with unequal variances (Welch, Biometrika 34, 1947).

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use rand::RngExt;
+use report::Selected;
 use serde_json::json;
 use statrs::distribution::Normal;
 

@@ -60,6 +60,10 @@ impl Core {
             // How many steps there will be is of use to a rehearsal alone.
             AttemptEvent::Stepped(_) | AttemptEvent::Planned(_) => {}
             AttemptEvent::KeepsState => self.programs_keep_state = true,
+            AttemptEvent::NotWritten(what) => {
+                let message = format!("{job}: {what}");
+                self.report(report::Event::Warned { message });
+            }
             AttemptEvent::EpochFinished(epoch) => self.on_epoch(slot, job, epoch),
             // It goes on from a checkpoint: what was reported up to it holds again.
             AttemptEvent::Resumed(epochs) => {

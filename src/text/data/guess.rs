@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::FileProblems;
 use config::Problems;
+use training::rows::as_number;
 use training::table::{Format, MAX_FILE, Table, UTF_8};
 
 /// So many rows are looked at.
@@ -17,6 +18,9 @@ const EMPTY_TOLD: usize = 3;
 /// More classes than this are no classes, but names or numbers.
 const CLASSES: usize = 100;
 
+/// A table's target that is a number of more values than this is predicted as a number.
+const FEW_NUMBERS: usize = 20;
+
 /// Names that columns of texts have.
 const TEXTS: [&str; 10] = [
     "text", "comment", "review", "sentence", "post", "content", "body", "message", "abstract",
@@ -24,11 +28,12 @@ const TEXTS: [&str; 10] = [
 ];
 
 /// Names that columns of labels have.
-const LABELS: [&str; 13] = [
+const LABELS: [&str; 14] = [
     "label",
     "labels",
     "class",
     "target",
+    "outcome",
     "y",
     "status",
     "sentiment",
@@ -53,6 +58,8 @@ struct Column {
     distinct: BTreeSet<String>,
     characters: usize,
     filled: usize,
+    /// Cells of several words.
+    wordy: usize,
     /// Lines of the first rows that have nothing here.
     empty: Vec<usize>,
 }
@@ -60,6 +67,23 @@ struct Column {
 impl Column {
     fn mean_length(&self) -> f64 {
         self.characters as f64 / self.filled.max(1) as f64
+    }
+
+    /// Whether it looks like texts that people wrote: most cells have several words, or its name says so.
+    fn is_text(&self) -> bool {
+        let named = self.rank(&TEXTS) < TEXTS.len();
+        !self.is_number() && (named || self.wordy * 2 > self.filled)
+    }
+
+    fn is_number(&self) -> bool {
+        self.distinct.iter().all(|v| as_number(v.trim()).is_some())
+    }
+
+    /// Whether it says which row it is: another whole number or name in each.
+    fn names_rows(&self, rows: usize) -> bool {
+        let name = self.name.to_ascii_lowercase();
+        let named = name.ends_with("id") || ["", "index", "unnamed: 0"].contains(&name.as_str());
+        named && self.distinct.len() == rows
     }
 
     /// Its place in a list of names; one that is not in it comes last.
@@ -73,12 +97,14 @@ impl Column {
 /// The columns that are likely meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LikelyColumns {
-    /// Of the text.
-    pub text: String,
-    /// Of the label.
+    /// Of the text; `None`: no column looks like one, the file is a table of numbers and categories.
+    pub text: Option<String>,
+    /// Of the label, or of what a table is to predict.
     pub label: String,
-    /// The classes that the rows looked at have.
+    /// The classes that the rows looked at have; none where a table's target is a number.
     pub classes: Vec<String>,
+    /// Columns of a table that say which row it is.
+    pub names: Vec<String>,
     /// Of what keeps rows together in one split.
     pub group: Option<String>,
     /// All columns, in the file's order.
@@ -184,6 +210,7 @@ fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column>
             if let Some(cell) = cell.filter(|cell| !cell.trim().is_empty()) {
                 column.filled += 1;
                 column.characters += cell.chars().count();
+                column.wordy += usize::from(cell.trim().contains(' '));
                 column.distinct.insert(cell);
             } else if column.empty.len() < EMPTY_TOLD {
                 column.empty.push(table.place().line);
@@ -230,9 +257,11 @@ fn choose(
         let found = columns.iter().find(|c| c.name == name);
         found.ok_or_else(|| unclear(flag, format!("no column {name:?}"), None))
     };
+    let a_table = text.is_none() && !columns.iter().any(Column::is_text);
     let of_class = |c: &&Column| (2..=CLASSES.min(rows / 2).max(2)).contains(&c.distinct.len());
     let label = match label {
         Some(name) => named("--label", name)?,
+        None if a_table => target(columns, rows)?,
         None => columns
             .iter()
             .filter(|c| Some(c.name.as_str()) != text && c.filled == rows)
@@ -240,9 +269,11 @@ fn choose(
             .min_by_key(|c| (c.rank(&LABELS), c.distinct.len()))
             .ok_or_else(|| no_label(columns, rows))?,
     };
-    check_label(label, rows)?;
+    let a_number = a_table && label.is_number() && label.distinct.len() > FEW_NUMBERS;
+    check_label(label, rows, a_number)?;
     let text = match text {
-        Some(name) => named("--text", name)?,
+        Some(name) => Some(named("--text", name)?),
+        None if a_table => None,
         None => columns
             .iter()
             .filter(|c| c.name != label.name && c.filled > 0)
@@ -251,20 +282,34 @@ fn choose(
                     |c: &Column| (c.mean_length() >= 10.0, std::cmp::Reverse(c.rank(&TEXTS)));
                 let length = a.mean_length().total_cmp(&b.mean_length());
                 rank(a).cmp(&rank(b)).then(length)
-            })
-            .ok_or_else(|| unclear("--text", "no column beside the label".to_owned(), None))?,
+            }),
     };
+    let others = || columns.iter().filter(|c| c.name != label.name);
+    if others().next().is_none() {
+        let found = "no column beside the label".to_owned();
+        return Err(unclear("--csv", found, None));
+    }
+    let text = text.map(|c| c.name.clone());
     let group = columns.iter().find(|c| {
         let name = c.name.to_ascii_lowercase();
         let named = name.ends_with("id") || c.rank(&GROUPS) < GROUPS.len();
         let repeats =
             c.distinct.len() > label.distinct.len().max(9) && c.distinct.len() * 10 < rows * 9;
-        named && repeats && c.filled == rows && c.name != text.name && c.name != label.name
+        named
+            && repeats
+            && c.filled == rows
+            && Some(&c.name) != text.as_ref()
+            && c.name != label.name
     });
+    let of_rows = others().filter(|c| text.is_none() && c.names_rows(rows));
     Ok(LikelyColumns {
-        text: text.name.clone(),
+        names: of_rows.map(|c| c.name.clone()).collect(),
+        text,
         label: label.name.clone(),
-        classes: label.distinct.iter().cloned().collect(),
+        classes: match a_number {
+            true => Vec::new(),
+            false => label.distinct.iter().cloned().collect(),
+        },
         group: group.map(|c| c.name.clone()),
         columns: columns.iter().map(|c| c.name.clone()).collect(),
         rows,
@@ -279,18 +324,31 @@ fn unclear(flag: &'static str, found: String, expected: Option<&str>) -> Unclear
     }
 }
 
+/// What a table is to predict: a column that is called so, else the last that has a value in each row and does not name it.
+fn target(columns: &[Column], rows: usize) -> Result<&Column, Unclear> {
+    let called = columns.iter().filter(|c| c.rank(&LABELS) < LABELS.len());
+    let last = columns.iter().rev();
+    let last = last.filter(|c| c.filled == rows && !c.names_rows(rows) && c.distinct.len() > 1);
+    called
+        .min_by_key(|c| c.rank(&LABELS))
+        .or_else(|| last.into_iter().next())
+        .ok_or_else(|| no_label(columns, rows))
+}
+
 /// What there is instead of a label: a column that is called like one has rows without a value, or too many values.
 fn no_label(columns: &[Column], rows: usize) -> Unclear {
     let called = columns.iter().filter(|c| c.rank(&LABELS) < LABELS.len());
-    let wrong = called.filter_map(|c| check_label(c, rows).err()).next();
+    let wrong = called
+        .filter_map(|c| check_label(c, rows, false).err())
+        .next();
     wrong.unwrap_or_else(|| {
         let found = "no column with a few values in all rows".to_owned();
         unclear("--label", found, None)
     })
 }
 
-/// Whether a column can be the label.
-fn check_label(column: &Column, rows: usize) -> Result<(), Unclear> {
+/// Whether a column can be the label; a number has any number of values.
+fn check_label(column: &Column, rows: usize, a_number: bool) -> Result<(), Unclear> {
     let (name, distinct) = (&column.name, column.distinct.len());
     let wrong = |found: String, expected: &str| Err(unclear("--label", found, Some(expected)));
     if column.distinct.contains(name) {
@@ -310,15 +368,15 @@ fn check_label(column: &Column, rows: usize) -> Result<(), Unclear> {
             "a label in every row: fill them in, or take these rows out of the file",
         );
     }
-    let numbers = column
-        .distinct
-        .iter()
-        .all(|v| v.trim().parse::<f64>().is_ok());
-    if distinct > (rows / 2).max(2) {
+    if distinct > (rows / 2).max(2) && !a_number {
         return wrong(
             format!(
                 "{distinct} classes in {rows} rows of the column {name:?}{}",
-                if numbers { ": is this a number?" } else { "" }
+                if column.is_number() {
+                    ": is this a number?"
+                } else {
+                    ""
+                }
             ),
             "a column with a few values that repeat: a classification needs classes",
         );
@@ -349,7 +407,7 @@ mod tests {
             );
         }
         let found = likely("rows.csv", &text).unwrap();
-        assert_eq!(found.text, "comment");
+        assert_eq!(found.text.as_deref(), Some("comment"));
         assert_eq!(found.label, "sentiment");
         assert_eq!(found.classes, ["bad", "good"]);
         assert_eq!(found.group.as_deref(), Some("user_id"));
@@ -367,8 +425,29 @@ mod tests {
             })
             .collect();
         let found = likely("rows.jsonl", &rows).unwrap();
-        assert_eq!((found.text.as_str(), found.label.as_str()), ("b", "a"));
+        assert_eq!(
+            (found.text.as_deref(), found.label.as_str()),
+            (Some("b"), "a")
+        );
         assert_eq!(found.group, None);
+    }
+
+    #[test]
+    fn numbers_and_categories_without_texts_are_a_table() {
+        let row = |i: usize| format!("{i},{},{}.5,{}\n", ["Graz", "Linz"][i % 2], i % 7, i % 3);
+        let rows: String = (0..60).map(row).collect();
+        let found = likely("x.csv", &format!("row_id,town,price,kind\n{rows}")).unwrap();
+        assert_eq!((found.text, found.label.as_str()), (None, "kind"));
+        assert_eq!(
+            (found.classes.len(), found.names),
+            (3, vec!["row_id".to_owned()])
+        );
+        // A column that is called so comes before the last; a number of many values is no class.
+        let row = |i: usize| format!("{},{}.25,{}\n", i % 5, i * 3 % 59, i % 2);
+        let rows: String = (0..60).map(row).collect();
+        let found = likely("x.csv", &format!("a,target,b\n{rows}")).unwrap();
+        assert_eq!((found.text, found.label.as_str()), (None, "target"));
+        assert_eq!(found.classes, [""; 0]);
     }
 
     #[test]

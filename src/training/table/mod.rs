@@ -4,7 +4,7 @@
 mod line_numbers;
 mod problems;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -137,8 +137,8 @@ pub struct Table {
     key: &'static str,
     records: Records,
     columns: Vec<String>,
-    /// The names of JSON's columns.
-    known: HashSet<String>,
+    /// The place of each name among the columns; of two columns of one name the first.
+    places: HashMap<String, usize>,
     place: Place,
     /// Of [`Format::Csv`].
     record: ByteRecord,
@@ -198,12 +198,16 @@ impl Table {
             Format::Jsonl => (Records::Lines(file), Vec::new()),
             Format::Text => (Records::Lines(file), vec![TEXT.to_owned()]),
         };
+        let mut places = HashMap::new();
+        for (at, name) in columns.iter().enumerate() {
+            places.entry(name.clone()).or_insert(at);
+        }
         Some(Table {
             format,
             key,
             records,
             columns,
-            known: HashSet::new(),
+            places,
             place: Place { line: 0, number: 0 },
             record: ByteRecord::new(),
             object: Map::new(),
@@ -320,10 +324,12 @@ impl Table {
         }
         let found = match serde_json::from_str(&self.line) {
             Ok(Json::Object(object)) => {
-                for name in object.keys().filter(|name| !self.known.contains(*name)) {
-                    self.columns.push(name.clone());
+                for name in object.keys() {
+                    if !self.places.contains_key(name) {
+                        self.places.insert(name.clone(), self.columns.len());
+                        self.columns.push(name.clone());
+                    }
                 }
-                self.known.extend(object.keys().cloned());
                 self.object = object;
                 return Step::Row;
             }
@@ -346,8 +352,8 @@ impl Table {
     ) -> Result<Option<String>, NoText> {
         match self.format {
             Format::Csv => {
-                let at = self.columns.iter().position(|c| c == column);
-                at.map(|at| self.cell(at, problems)).transpose()
+                let at = self.places.get(column);
+                at.map(|at| self.cell(*at, problems)).transpose()
             }
             Format::Text => Ok((column == TEXT).then(|| self.line.clone())),
             Format::Jsonl => match self.object.get(column) {

@@ -10,6 +10,8 @@ HARMLESS = {
     "issubclass", "item", "keys", "len", "lower", "max", "mean", "min", "ndim", "numel", "range", "round", "set", "size", "sorted",
     "startswith", "std", "str", "sum", "tuple", "type", "upper", "values",
 }
+# Texts that mean no, and yet are true.
+NO = ("0", "f", "false", "n", "no", "none", "off")
 # 32-bit floats have every integer up to here.
 EXACT = 1 << 24
 # Fewer values than this say nothing.
@@ -20,6 +22,8 @@ HOOKS = 8
 STEPS_BETWEEN = 10
 # Evaluations in which a copy that is to follow the trained network would have changed.
 EVALUATIONS = 3
+# Steps at which default arguments are looked at.
+LOOKS = (8, 64, 512, 4096)
 # More values than this are not looked through.
 MOST = 1_000_000
 
@@ -30,14 +34,19 @@ class Mistakes:
         self.watch_zip()
         self.watch_enumerate()
         self.after_import("queue", self.watch_queues)
+        self.after_import("argparse", self.watch_options)
+        self.after_import("functools", self.watch_caches)
 
     def look_for_mistakes_of(self, torch):
         """Once torch is there."""
         self.watch_tensors(torch)
         self.watch_persistent_workers()
+        self.watch_functions(torch)
+        self.watch_scaling(torch)
         if sys.flags.optimize:
             # By the first step all of its files are there.
             self.before_steps(lambda optimizer, args, kwargs: self.look_at_asserts())
+        self.watch_defaults()
         hooks, copies = {}, Copies()
         self.before_steps(lambda optimizer, args, kwargs: copies.step(torch, optimizer))
 
@@ -103,6 +112,51 @@ class Mistakes:
 
         Enumerate.__name__ = Enumerate.__qualname__ = "enumerate"
         builtins.enumerate = Enumerate
+
+    def watch_options(self, argparse):
+        """Notes options of the type bool, which takes any text but the empty one for true."""
+        doctor, get_value = self, argparse.ArgumentParser._get_value
+
+        def watched(self, action, text):
+            if action.type is bool and isinstance(text, str) and text.strip().lower() in NO:
+                name = action.option_strings[-1] if action.option_strings else action.dest
+                doctor.silent("no_is_true", "%s %s" % (name, text))
+            return get_value(self, action, text)
+
+        argparse.ArgumentParser._get_value = watched
+
+    def watch_caches(self, functools):
+        """Notes tensors of the program's own cached functions that somebody writes to."""
+        doctor, lru_cache = self, functools.lru_cache
+
+        def watch(function, cached):
+            code = getattr(function, "__code__", None)
+            if not code or not doctor.owns(code.co_filename):
+                return cached
+            versions = {}
+
+            @functools.wraps(function)
+            def watched(*args, **kwargs):
+                value, tensors = cached(*args, **kwargs), []
+                torch = sys.modules.get("torch")
+                if hasattr(torch, "Tensor"):
+                    doctor.collect(torch, value, tensors)
+                for tensor in tensors:
+                    if versions.setdefault(id(tensor), version(tensor)) != version(tensor):
+                        doctor.silent("cache_changed", code.co_name)
+                return value
+
+            watched.cache_info, watched.cache_clear = cached.cache_info, cached.cache_clear
+            watched.cache_parameters = cached.cache_parameters
+            return watched
+
+        def watched_cache(maxsize=128, typed=False):
+            if callable(maxsize):
+                return watch(maxsize, lru_cache(maxsize, typed))
+            return lambda function: watch(function, lru_cache(maxsize, typed)(function))
+
+        functools.lru_cache = watched_cache
+        functools.cache = lambda function: watched_cache(None)(function)
 
     def watch_queues(self, queue):
         """Has each tensor that is put into a queue looked at again where it is taken out."""
@@ -196,6 +250,97 @@ class Mistakes:
 
         of_workers._reset = watched
 
+    def watch_functions(self, torch):
+        """Compares what backward() of the program's own functions gives with differences of their forward(), once each."""
+        doctor, apply = self, torch.autograd.Function.__dict__["apply"].__func__
+        seen = set()
+
+        def watched(cls, *args, **kwargs):
+            result = apply(cls, *args, **kwargs)
+            code = getattr(cls.backward, "__code__", None)
+            if cls not in seen and not kwargs and code and doctor.owns(code.co_filename):
+                seen.add(cls)
+                try:
+                    told = wrong_slope(torch, lambda *given: apply(cls, *given), args)
+                except Exception:
+                    told = None  # Of one that takes no 64-bit floats, or has several results, nothing is known.
+                if told:
+                    line = "%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name)
+                    doctor.silent("wrong_gradient", "%s: %s" % (cls.__name__, told), line=line)
+            return result
+
+        torch.autograd.Function.apply = classmethod(watched)
+
+    def watch_scaling(self, torch):
+        """Notes gradients that are clipped while they are scaled up for 16-bit floats."""
+        doctor, scaler, clip = self, torch.amp.GradScaler, torch.nn.utils.clip_grad
+        scaled = set()
+
+        def watch(owner, name, act):
+            original = getattr(owner, name)
+
+            def watched(*args, **kwargs):
+                act(*args)
+                return original(*args, **kwargs)
+
+            setattr(owner, name, watched)
+            return watched
+
+        def scale(self, *args):
+            if self.is_enabled() and self.get_scale() > 1:
+                scaled.add(id(self))
+
+        watch(scaler, "scale", scale)
+        for name in ("unscale_", "update"):
+            watch(scaler, name, lambda self, *args: scaled.discard(id(self)))
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            watched = watch(clip, name, lambda *args: scaled and doctor.silent("clipped_scaled"))
+            setattr(torch.nn.utils, name, watched)
+
+    def watch_defaults(self):
+        """Looks at default arguments after some steps, and at the end."""
+        import atexit
+
+        counted = []
+
+        def look():
+            try:
+                self.look_at_defaults()
+            except Exception:
+                pass  # Of files that cannot be read, or modules that answer oddly, nothing is known.
+
+        def count(optimizer, args, kwargs):
+            counted.append(None)
+            if len(counted) in LOOKS:
+                look()
+
+        self.before_steps(count)
+        atexit.register(look)
+
+    def look_at_defaults(self):
+        """Whether a default argument of the program's own functions, an empty list for one, is no longer what is written there."""
+        import ast
+        import types
+
+        for module in list(sys.modules.values()):
+            name = getattr(module, "__file__", None) or ""
+            if not name.endswith(".py") or not self.is_own(name):
+                continue
+            owners = [module] + [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__]
+            found = [f for owner in owners for f in vars(owner).values() if isinstance(f, types.FunctionType)]
+            found = [f for f in found if f.__code__.co_filename == name and any(isinstance(d, (list, dict, set)) for d in f.__defaults__ or ())]
+            if not found:
+                continue
+            with open(name, encoding="utf-8") as file:
+                nodes = {node.lineno: node for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.FunctionDef)}
+            for function in found:
+                node = nodes.get(function.__code__.co_firstlineno)
+                written = node.args.defaults if node else ()
+                for argument, default, now in zip(node.args.args[-len(written):] if written else (), written, function.__defaults__):
+                    if isinstance(now, (list, dict, set)) and len(now) > 0 and empty(ast, default):
+                        line = "%s:%d in %s" % (name, node.lineno, node.name)
+                        self.silent("default_changed", "%s of %s" % (argument.arg, node.name), line=line)
+
     def look_at_mode(self, torch, module):
         if module.training and not torch.is_grad_enabled():
             nn = torch.nn.modules
@@ -275,6 +420,41 @@ class Copies:
         return bool(self.stale) and self.stale >= self.shapes
 
 
+def wrong_slope(torch, function, args):
+    """The slope of a function in some direction by its backward(), and by differences, in words; `None`: they agree, or it is not
+    smooth there, as where it rounds."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    floats = [isinstance(a, torch.Tensor) and a.is_floating_point() for a in args]
+    wanted = [f and a.requires_grad for f, a in zip(floats, args)]
+    if not any(wanted) or sum(a.numel() for f, a in zip(floats, args) if f) > MOST:
+        return None
+    own = torch.Generator().manual_seed(0)
+
+    def direction(tensor):
+        return torch.rand(tensor.shape, generator=own, dtype=torch.float64).to(tensor.device) + 0.5
+
+    # By doctor: it is no operation of the program's, and draws none of its numbers.
+    with _disable_current_modes(), torch.random.fork_rng(devices=[]), torch.enable_grad():
+        point = [a.detach().double() if f else a for f, a in zip(floats, args)]
+        ways = [direction(a) if w else None for w, a in zip(wanted, point)]
+        inputs = [a.clone().requires_grad_() if w else a for w, a in zip(wanted, point)]
+        result = function(*inputs)
+        weights = direction(result)
+        (result * weights).sum().backward()
+        slope = sum(float((a.grad * way).sum()) for a, way in zip(inputs, ways) if way is not None)
+
+        def difference(step):
+            with torch.no_grad():
+                ahead, behind = ([a + s * way if way is not None else a for a, way in zip(point, ways)] for s in (step, -step))
+                return float(((function(*ahead) - function(*behind)) * weights).sum()) / (2 * step)
+
+        near, far = difference(1e-5), difference(1e-4)
+    size = max(abs(near), abs(slope))
+    smooth = abs(near - far) <= 1e-3 * abs(near) and abs(near) > 1e-6 * size
+    return "%.3g, by differences of forward() %.3g" % (slope, near) if smooth and abs(slope - near) > 0.05 * size else None
+
+
 def same(torch, weight, first):
     alike = weight.device == first.device and weight.dtype == first.dtype and weight.shape == first.shape
     return alike and torch.equal(weight, first)
@@ -293,6 +473,13 @@ def settings(dataset):
         found.update((k, v) for k, v in own.items() if isinstance(v, (bool, int, float, str, type(None))))
         dataset = own.get("dataset")
     return found
+
+
+def empty(ast, node):
+    """Whether it is written as an empty list, dictionary or set."""
+    if isinstance(node, (ast.List, ast.Dict)):
+        return not (node.elts if isinstance(node, ast.List) else node.keys)
+    return isinstance(node, ast.Call) and getattr(node.func, "id", None) in ("list", "dict", "set") and not node.args and not node.keywords
 
 
 def acts(ast, test):
