@@ -231,7 +231,7 @@ fn probe(args: &commands::ProbeArgs) -> ExitCode {
 /// Serves the supervisor at the other end of standard input, with libtorch where that is needed.
 fn work() -> ExitCode {
     if std::env::var_os(protocol::NEEDS_LIBTORCH).is_none() {
-        return worker::main(&worker::NoLibtorch);
+        return worker::main(&worker::NO_LIBTORCH);
     }
     told(libtorch::run(&TorchRequest::Worker))
 }

@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use strum::{EnumString, IntoStaticStr};
 
 use crate::example::Showing;
 use crate::post::{PostSettings, Shape};
 use config::Problems;
 use config::kinds::detection::{POST, SHAPE};
-use files::bounded;
 use search::space::{Params, Value};
 use task::{ExportedModel, TrainedModel, TrialSpec};
-use training::exported::{DETECTION_FILE, described, problem};
+use training::exported::{DETECTION_FILE, described, read_description};
 
 /// Which residual network encodes the picture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Backbone {
     /// 8 blocks of two convolutions.
     ResNet18,
@@ -30,17 +31,12 @@ pub enum Backbone {
 impl Backbone {
     /// By its name in configurations.
     pub fn of(word: &str) -> Option<Backbone> {
-        let all = [Backbone::ResNet18, Backbone::ResNet34, Backbone::ResNet50];
-        all.into_iter().find(|backbone| backbone.word() == word)
+        word.parse().ok()
     }
 
     /// Its name in configurations.
     pub fn word(self) -> &'static str {
-        match self {
-            Backbone::ResNet18 => "resnet18",
-            Backbone::ResNet34 => "resnet34",
-            Backbone::ResNet50 => "resnet50",
-        }
+        self.into()
     }
 
     /// Blocks of each stage.
@@ -224,12 +220,7 @@ pub(crate) fn export(
         None => Params::new(),
     };
     let json = serde_json::to_value(about.with(&post))?;
-    described((DETECTION_FILE, &json), model, to, told)?;
-    Ok(ExportedModel {
-        labels: Vec::new(),
-        transformers: None,
-        note: format!("{DETECTION_FILE} says what the weights are of"),
-    })
+    described((DETECTION_FILE, &json), Vec::new(), model, to, told)
 }
 
 /// A directory that `tune export` wrote, checked; the weights are not read.
@@ -247,32 +238,25 @@ impl ExportedDetector {
     /// # Errors
     /// The problem found, with its file.
     pub fn open(dir: &Path) -> Result<ExportedDetector, Problems> {
-        let file = dir.join(DETECTION_FILE);
-        let wrong = |found: String| {
-            let expected = "the description of a text detector, as `tune export` writes it";
-            Problems(vec![problem(&file, None, found, expected)])
+        let expected = "the description of a text detector, as `tune export` writes it";
+        let misfit = |about: &Description| {
+            let Network {
+                width, fpn_width, ..
+            } = about.network;
+            let (format, size, shape) = (about.format, about.size, &about.shape);
+            let possible = (0.03..=4.0).contains(&width)
+                && (4..=2048).contains(&fpn_width)
+                && fpn_width.is_multiple_of(4)
+                && (32..=4096).contains(&size)
+                && size.is_multiple_of(32)
+                && Shape::named(shape).is_some();
+            (format != 1 || !possible).then(|| {
+                format!(
+                    "format {format}, width {width}, fpn_width {fpn_width}, size {size}, shape {shape}"
+                )
+            })
         };
-        let bytes = bounded::read(&file, bounded::DESCRIPTION).map_err(|e| wrong(e.to_string()))?;
-        let description: Description =
-            serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
-        let network = &description.network;
-        let possible = (0.03..=4.0).contains(&network.width)
-            && (4..=2048).contains(&network.fpn_width)
-            && network.fpn_width.is_multiple_of(4)
-            && (32..=4096).contains(&description.size)
-            && description.size.is_multiple_of(32)
-            && Shape::named(&description.shape).is_some();
-        if description.format != 1 || !possible {
-            let found = format!(
-                "format {}, width {}, fpn_width {}, size {}, shape {}",
-                description.format,
-                network.width,
-                network.fpn_width,
-                description.size,
-                description.shape
-            );
-            return Err(wrong(found));
-        }
+        let description = read_description(&dir.join(DETECTION_FILE), expected, misfit)?;
         Ok(ExportedDetector {
             dir: dir.to_owned(),
             description,

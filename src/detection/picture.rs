@@ -69,8 +69,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
 /// # Errors
 /// It cannot be read or decoded.
 pub fn open(path: &Path) -> Result<RgbImage, Problems> {
-    let wrong = |found| Problems(vec![Problem::in_file(path, "picture", found, EXPECTED)]);
-    decode(&read(path).map_err(wrong)?).map_err(wrong)
+    let wrong = |found| Problem::in_file(path, "picture", found, EXPECTED);
+    Ok(decode(&read(path).map_err(wrong)?).map_err(wrong)?)
 }
 
 /// Whether all of these can be decoded.

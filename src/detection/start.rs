@@ -39,7 +39,7 @@ pub fn weights(spec: &StudySpec) -> Result<Option<TensorFiles>, Problems> {
     let wrong = |found: String, expected: &str| Problem::in_file(file, WEIGHTS, found, expected);
     let tensors = TensorFiles::open(file, spellings).map_err(|found| {
         let expected = "weights of a residual network, in safetensors or as torch.save writes them";
-        Problems(vec![wrong(found, expected)])
+        wrong(found, expected)
     })?;
     let [(_, backbone), (_, width)] = &searched;
     let backbone = backbone.first().and_then(Value::as_str);
@@ -72,12 +72,9 @@ pub fn fingerprint(spec: &StudySpec) -> Result<Option<(String, String)>, Problem
     let Some(tensors) = weights(spec)? else {
         return Ok(None);
     };
-    let wrong = |file: &Path, found: String| {
-        Problems(vec![Problem::in_file(file, WEIGHTS, found, "a whole file")])
-    };
     let hash = tensors
         .fingerprint()
-        .map_err(|(file, found)| wrong(file, found))?;
+        .map_err(|(file, found)| Problem::in_file(file, WEIGHTS, found, "a whole file"))?;
     Ok(Some((WEIGHTS.to_owned(), hash)))
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::cgroup;
+use super::{cgroup, stat};
 use files::plain;
 
 /// How much of a log's end is evidence, in bytes.
@@ -26,15 +26,9 @@ pub fn tail(log: &Path) -> String {
     )
 }
 
-/// Whether the process is in state T (stopped by a signal).
+/// Whether the process is in state T: stopped by a signal, and not by a debugger.
 pub fn is_stopped(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    state_of(&stat) == Some('T')
-}
-
-/// The state letter of a line of `/proc/PID/stat`; the name before it may hold anything.
-fn state_of(stat: &str) -> Option<char> {
-    stat.rsplit_once(") ")?.1.chars().next()
+    stat::of(pid).is_some_and(|process| process.state == b'T')
 }
 
 /// OOM kills so far in this process's cgroup, or on the machine where there is no such counter. They
@@ -50,13 +44,6 @@ pub fn oom_kills() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_state_is_found_behind_any_name() {
-        assert_eq!(state_of("12 (a) T b) S 1 2 3"), Some('S'));
-        assert_eq!(state_of("12 (tune) T 1 2 3"), Some('T'));
-        assert_eq!(state_of(""), None);
-    }
 
     #[test]
     fn the_tail_of_a_long_log_is_its_end() {

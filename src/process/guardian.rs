@@ -38,8 +38,8 @@ use nix::sys::socket::{
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 
-use super::cgroup;
 use super::orphans::{self, ProcessMark};
+use super::{cgroup, stat};
 
 /// How long the guardian tries to end what is left: milliseconds as a rule, but on a crowded machine
 /// a single look at all processes may take seconds.
@@ -261,8 +261,7 @@ fn wait_for_hang_up(socket: RawFd) {
 /// Shows `title` as this process's command line, as far as the old one's room suffices: two
 /// processes with the same line would look like a run that was started twice.
 fn rename(title: &[u8]) {
-    let stat = std::fs::read("/proc/self/stat").unwrap_or_default();
-    let Some((start, end)) = arguments(&stat) else {
+    let Some((start, end)) = arguments() else {
         return;
     };
     let room = end.saturating_sub(start);
@@ -275,13 +274,10 @@ fn rename(title: &[u8]) {
     }
 }
 
-/// Where the kernel has put the arguments, by `/proc/self/stat`; `None` where it does not tell.
-fn arguments(stat: &[u8]) -> Option<(usize, usize)> {
-    let end = stat.iter().rposition(|b| *b == b')')?;
-    let fields = std::str::from_utf8(&stat[end + 1..]).ok()?;
-    let mut places = fields.split_ascii_whitespace().skip(45);
-    let (start, end) = (places.next()?.parse().ok()?, places.next()?.parse().ok()?);
-    (start != 0).then_some((start, end))
+/// Where the kernel has put this process's arguments; `None` where it does not tell.
+fn arguments() -> Option<(usize, usize)> {
+    let (start, end) = stat::of(std::process::id())?.arguments;
+    (start != 0).then_some((start as usize, end as usize))
 }
 
 #[cfg(test)]
@@ -320,11 +316,9 @@ mod tests {
 
     #[test]
     fn the_place_of_the_arguments_is_that_of_this_process() {
-        let stat = std::fs::read("/proc/self/stat").unwrap();
-        let (start, end) = arguments(&stat).unwrap();
+        let (start, end) = arguments().unwrap();
         // SAFETY: the arguments of the test's own process, which nobody changes.
         let seen = unsafe { std::slice::from_raw_parts(start as *const u8, end - start) };
         assert_eq!(seen, std::fs::read("/proc/self/cmdline").unwrap());
-        assert_eq!(arguments(b"1 (x) S 1"), None);
     }
 }

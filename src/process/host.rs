@@ -1,10 +1,10 @@
 //! The host's memory: what there is for this process, and what some processes use.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 
 use crate::cgroup::OwnCgroup;
+use crate::stat::{self, Stat};
 use device::HostSample;
 
 /// The memory that there is for this process, in bytes; `None` where `/proc` tells nothing.
@@ -25,33 +25,36 @@ pub fn look(workers: &BTreeSet<u32>, own: Option<&OwnCgroup>) -> Option<HostSamp
         sample.available = sample.available.min(room);
     }
     if !workers.is_empty() {
-        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
-        let page = page.ok().flatten().and_then(|p| u64::try_from(p).ok())?;
-        sample.processes = resident(workers, &table(), page);
+        sample.processes = resident(workers, &stat::all(), page()?);
     }
     Some(sample)
 }
 
+/// The size of a page of memory, in bytes.
+pub fn page() -> Option<u64> {
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
+    page.ok().flatten().and_then(|p| u64::try_from(p).ok())
+}
+
 /// A process, its descendants and its process group.
 pub fn family(pid: u32) -> Vec<u32> {
-    let (workers, table) = (BTreeSet::from([pid]), table());
-    let of =
-        |(pid, process): &(&u32, &Process)| worker_of(**pid, process, &workers, &table).is_some();
-    table.iter().filter(of).map(|(pid, _)| *pid).collect()
+    members(pid).iter().map(|process| process.pid).collect()
 }
 
 /// The processor time that a process, its descendants and its process group have used so far, in the kernel's ticks (100 a
 /// second). Of those that have ended nothing is counted.
 pub fn activity(pid: u32) -> Activity {
-    let workers = BTreeSet::from([pid]);
-    let table = table();
-    let of =
-        |(pid, process): &(&u32, &Process)| worker_of(**pid, process, &workers, &table).is_some();
-    let own = table.iter().filter(of);
-    own.fold(Activity::default(), |sum, (_, process)| Activity {
-        ticks: sum.ticks + process.ticks,
-        wants: sum.wants || process.wants,
-    })
+    let own = members(pid);
+    Activity {
+        ticks: own.iter().map(|process| process.ticks).sum(),
+        wants: own.iter().any(Stat::wants),
+    }
+}
+
+fn members(pid: u32) -> Vec<Stat> {
+    let (workers, table) = (BTreeSet::from([pid]), stat::all());
+    let own = |process: &&Stat| worker_of(process, &workers, &table).is_some();
+    table.values().filter(own).copied().collect()
 }
 
 /// Processor time of a process alone, in the kernel's ticks, and after how many seconds of it the kernel ends the process
@@ -61,8 +64,7 @@ pub fn limited_time(pid: u32) -> Option<(u64, u64)> {
     let mut lines = limits.lines();
     let line = lines.find_map(|line| line.strip_prefix("Max cpu time"))?;
     let limit = line.split_whitespace().next()?.parse().ok()?;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some((process(&stat)?.ticks, limit))
+    Some((stat::of(pid)?.ticks, limit))
 }
 
 /// What a process and all that it has started do.
@@ -84,63 +86,12 @@ fn machine(meminfo: &str) -> Option<(u64, u64)> {
     Some((bytes("MemTotal:")?, bytes("MemAvailable:")?))
 }
 
-/// A process, of `/proc/PID/stat`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Process {
-    parent: u32,
-    group: u32,
-    /// Resident memory, in pages.
-    pages: u64,
-    /// Processor time, in the kernel's ticks.
-    ticks: u64,
-    /// It runs, waits for a processor, or for a disk (states R and D).
-    wants: bool,
-}
-
-/// All processes that can be seen. The line is used that can be read without waiting for any lock
-/// of the process.
-fn table() -> BTreeMap<u32, Process> {
-    let mut buffer = Vec::with_capacity(1024);
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return BTreeMap::new();
-    };
-    let pids = entries
-        .flatten()
-        .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter_map(|pid| {
-        buffer.clear();
-        let file = File::open(format!("/proc/{pid}/stat")).ok()?;
-        // `take` hides that this is a file: else its size would be asked for, each time.
-        file.take(u64::MAX).read_to_end(&mut buffer).ok()?;
-        Some((pid, process(&String::from_utf8_lossy(&buffer))?))
-    })
-    .collect()
-}
-
-/// The name in brackets may hold anything; the state behind it is field 3.
-fn process(stat: &str) -> Option<Process> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(Process {
-        parent: u32::try_from(number(4)?).ok()?,
-        group: u32::try_from(number(5)?).ok()?,
-        pages: number(24)?,
-        ticks: number(14)? + number(15)?,
-        wants: matches!(fields.first(), Some(&("R" | "D"))),
-    })
-}
-
 /// Resident memory of workers, each with its descendants and its process group, in bytes. Pages
 /// that processes share count in each of them.
-fn resident(
-    workers: &BTreeSet<u32>,
-    table: &BTreeMap<u32, Process>,
-    page: u64,
-) -> BTreeMap<u32, u64> {
+fn resident(workers: &BTreeSet<u32>, table: &BTreeMap<u32, Stat>, page: u64) -> BTreeMap<u32, u64> {
     let mut sums = BTreeMap::new();
-    for (pid, process) in table {
-        if let Some(worker) = worker_of(*pid, process, workers, table) {
+    for process in table.values() {
+        if let Some(worker) = worker_of(process, workers, table) {
             *sums.entry(worker).or_default() += process.pages * page;
         }
     }
@@ -148,20 +99,14 @@ fn resident(
 }
 
 /// The worker that a process belongs to.
-fn worker_of(
-    pid: u32,
-    process: &Process,
-    workers: &BTreeSet<u32>,
-    table: &BTreeMap<u32, Process>,
-) -> Option<u32> {
-    let (mut pid, mut at) = (pid, *process);
+fn worker_of(process: &Stat, workers: &BTreeSet<u32>, table: &BTreeMap<u32, Stat>) -> Option<u32> {
+    let mut at = process;
     // The table was not read at one instant: parents could go round in it.
     for _ in 0..table.len() {
-        if let Some(worker) = workers.get(&pid).or_else(|| workers.get(&at.group)) {
+        if let Some(worker) = workers.get(&at.pid).or_else(|| workers.get(&at.group)) {
             return Some(*worker);
         }
-        pid = at.parent;
-        at = *table.get(&pid)?;
+        at = table.get(&at.parent)?;
     }
     None
 }
@@ -169,6 +114,7 @@ fn worker_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stat::tests::sleeping;
 
     #[test]
     fn the_machines_memory_is_read() {
@@ -178,39 +124,22 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_read_behind_any_name() {
-        let fields = "S 7 8 9 0 -1 0 0 0 0 0 10 20 0 0 20 0 1 0 99 4096 33 18446744073709551615";
-        let wanted = Process {
-            parent: 7,
-            group: 8,
-            pages: 33,
-            ticks: 30,
-            wants: false,
-        };
-        assert_eq!(process(&format!("12 (a) R b) {fields}")), Some(wanted));
-        let running = process(&format!("12 (a) {}", fields.replacen("S", "R", 1)));
-        assert!(running.is_some_and(|p| p.wants));
-        assert_eq!(process("12 (tune) S 7"), None);
-    }
-
-    #[test]
     fn a_worker_counts_with_its_descendants_and_its_group() {
-        let of = |parent, group| Process {
-            parent,
+        let of = |pid, parent, group| Stat {
             group,
             pages: 1,
-            ticks: 1,
-            wants: false,
+            ..sleeping(pid, parent)
         };
-        let table = BTreeMap::from([
-            (1, of(0, 1)),
-            (10, of(1, 10)),  // a worker
-            (11, of(10, 11)), // what it started, in a group of its own
-            (12, of(11, 12)), // what that started
-            (13, of(1, 10)),  // its parent has died
-            (20, of(1, 20)),  // another worker
-            (30, of(1, 30)),  // a stranger
-        ]);
+        let table = [
+            of(1, 0, 1),
+            of(10, 1, 10),  // a worker
+            of(11, 10, 11), // what it started, in a group of its own
+            of(12, 11, 12), // what that started
+            of(13, 1, 10),  // its parent has died
+            of(20, 1, 20),  // another worker
+            of(30, 1, 30),  // a stranger
+        ];
+        let table = table.map(|process| (process.pid, process)).into();
         let workers = BTreeSet::from([10, 20, 99]);
         let sums = resident(&workers, &table, 4096);
         assert_eq!(sums, BTreeMap::from([(10, 4 * 4096), (20, 4096)]));

@@ -13,3 +13,4 @@ pub mod guardian;
 pub mod host;
 pub mod orphans;
 pub mod other;
+mod stat;

@@ -20,8 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -33,6 +32,7 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
 use super::cgroup;
+use super::stat::{self, Stat, read, start_of, with_buffer};
 
 /// The environment variable that carries the mark; marks of runs within runs are separated by
 /// commas.
@@ -44,12 +44,6 @@ const STOPS: u32 = 8;
 
 /// The longest wait between two looks at the process table.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-
-/// A process that has begun to exit, in the flags of `/proc/PID/stat`.
-const PF_EXITING: u64 = 0x4;
-
-/// Kernel threads, in the flags of `/proc/PID/stat`.
-const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// The processes of a study, of a run, or of a worker: a mark, or the beginning of marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,6 +152,15 @@ pub struct Orphan {
     pub pid: u32,
     /// Start, in the kernel's ticks since boot.
     start: u64,
+}
+
+impl Orphan {
+    fn of(process: &Stat) -> Orphan {
+        Orphan {
+            pid: process.pid,
+            start: process.start,
+        }
+    }
 }
 
 /// What came of ending orphans.
@@ -278,8 +281,8 @@ pub fn wait_for_exits(pids: &[u32], patience: Duration) {
     while start.elapsed() < patience
         && pids
             .iter()
-            .filter_map(|pid| process(*pid, &mut buffer))
-            .any(|p| p.alive && p.exiting)
+            .filter_map(|pid| with_buffer(*pid, &mut buffer))
+            .any(|p| p.alive() && p.exiting())
     {
         thread::sleep(Duration::from_millis(5));
     }
@@ -296,21 +299,21 @@ struct MarkedProcesses {
 /// Looks for the processes of a mark; those that were `known` as such stay members, also when they
 /// are about to exit and show no environment any more.
 fn find(mark: &ProcessMark, known: &BTreeSet<Orphan>) -> MarkedProcesses {
-    let table = table();
+    let table = stat::all();
     let spared = spared(&table);
     let grouped = mark.cgroup().map(cgroup::members).unwrap_or_default();
     let mut buffer = Vec::with_capacity(4096);
     let mut unsure = false;
     let mut carriers = Vec::new();
     for process in table.values() {
-        if !process.alive || process.start < mark.since || spared.contains(&process.pid) {
+        if !process.alive() || process.start < mark.since || spared.contains(&process.pid) {
             continue;
         }
-        let carries = known.contains(&process.orphan())
+        let carries = known.contains(&Orphan::of(process))
             || grouped.contains(&process.pid)
             || mark.descendants && process.parent == std::process::id()
             || read(&format!("/proc/{}/environ", process.pid), &mut buffer).is_ok_and(|()| {
-                unsure |= buffer.is_empty() && process.may_have_environment && !process.exiting;
+                unsure |= buffer.is_empty() && process.may_have_environment() && !process.exiting();
                 mark.marks(&buffer)
             });
         if carries {
@@ -323,88 +326,8 @@ fn find(mark: &ProcessMark, known: &BTreeSet<Orphan>) -> MarkedProcesses {
     }
 }
 
-/// One line of the process table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Process {
-    pid: u32,
-    parent: u32,
-    start: u64,
-    /// Neither a zombie nor a thread of the kernel.
-    alive: bool,
-    /// It was stopped by a signal, as Ctrl-Z does, or by a debugger.
-    suspended: bool,
-    /// It has begun to exit.
-    exiting: bool,
-    /// It had an environment, or the kernel does not know yet where that ends. Where none is read then, another
-    /// program is just being loaded into it, which takes a while where that has to be read from a disk first, or its
-    /// memory is gone already.
-    may_have_environment: bool,
-}
-
-impl Process {
-    fn orphan(&self) -> Orphan {
-        Orphan {
-            pid: self.pid,
-            start: self.start,
-        }
-    }
-}
-
-/// All processes that can be seen, by process id.
-fn table() -> BTreeMap<u32, Process> {
-    let mut buffer = Vec::with_capacity(4096);
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return BTreeMap::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|e| e.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| Some((pid, process(pid, &mut buffer)?)))
-        .collect()
-}
-
-fn process(pid: u32, buffer: &mut Vec<u8>) -> Option<Process> {
-    read(&format!("/proc/{pid}/stat"), buffer).ok()?;
-    parse(pid, buffer)
-}
-
-/// When a process was started, in the kernel's ticks since boot; `None` where there is none.
-pub(super) fn start_of(pid: u32) -> Option<u64> {
-    Some(process(pid, &mut Vec::new())?.start)
-}
-
-/// Whether a process was stopped by a signal and does nothing until another one lets it go on.
-pub(super) fn is_suspended(pid: u32) -> bool {
-    process(pid, &mut Vec::new()).is_some_and(|process| process.suspended)
-}
-
-/// Reads a line of `/proc/PID/stat`; the name before the last bracket may hold anything.
-fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
-    let end = stat.iter().rposition(|b| *b == b')')?;
-    let fields: Vec<&str> = std::str::from_utf8(&stat[end + 1..])
-        .ok()?
-        .split_ascii_whitespace()
-        .collect();
-    // Fields are counted from 1 in proc(5), and the third one, the state, is the first here.
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    let flags = number(9)?;
-    let end_of_environment = number(51)?;
-    // The first thread can be a zombie while others are still on their way out.
-    let state = *fields.first()?;
-    let gone = matches!(state, "Z" | "X" | "x") && number(20)? <= 1;
-    Some(Process {
-        pid,
-        parent: u32::try_from(number(4)?).ok()?,
-        start: number(22)?,
-        alive: !gone && flags & PF_KTHREAD == 0,
-        suspended: matches!(state, "T" | "t"),
-        exiting: flags & PF_EXITING != 0,
-        may_have_environment: end_of_environment == 0 || number(50)? < end_of_environment,
-    })
-}
-
 /// This process and those that it descends from.
-fn spared(table: &BTreeMap<u32, Process>) -> BTreeSet<u32> {
+fn spared(table: &BTreeMap<u32, Stat>) -> BTreeSet<u32> {
     let mut spared = BTreeSet::new();
     let mut pid = std::process::id();
     while spared.insert(pid) {
@@ -416,30 +339,24 @@ fn spared(table: &BTreeMap<u32, Process>) -> BTreeSet<u32> {
     spared
 }
 
-fn read(path: &str, buffer: &mut Vec<u8>) -> io::Result<()> {
-    buffer.clear();
-    // `take` hides that this is a file: else its size and position would be asked for, each time.
-    File::open(path)?.take(u64::MAX).read_to_end(buffer)?;
-    Ok(())
-}
-
 /// The carriers and all that descends from them, but for those that are spared.
 fn with_descendants(
-    table: &BTreeMap<u32, Process>,
+    table: &BTreeMap<u32, Stat>,
     carriers: Vec<u32>,
     spared: &BTreeSet<u32>,
 ) -> Vec<Orphan> {
     if carriers.is_empty() {
         return vec![];
     }
-    let mut children: BTreeMap<u32, Vec<&Process>> = BTreeMap::new();
-    for process in table.values().filter(|p| p.alive) {
+    let mut children: BTreeMap<u32, Vec<&Stat>> = BTreeMap::new();
+    for process in table.values().filter(|p| p.alive()) {
         children.entry(process.parent).or_default().push(process);
     }
     let mut found = BTreeMap::new();
-    let mut todo: Vec<&Process> = carriers.iter().filter_map(|pid| table.get(pid)).collect();
+    let mut todo: Vec<&Stat> = carriers.iter().filter_map(|pid| table.get(pid)).collect();
     while let Some(process) = todo.pop() {
-        if spared.contains(&process.pid) || found.insert(process.pid, process.orphan()).is_some() {
+        if spared.contains(&process.pid) || found.insert(process.pid, Orphan::of(process)).is_some()
+        {
             continue;
         }
         let own = children.get(&process.pid).into_iter().flatten();
@@ -490,7 +407,7 @@ pub(super) fn send_to(process: &OwnedFd, signal: Signal) -> bool {
 fn reap(ended: &BTreeSet<Orphan>) {
     let mut buffer = Vec::new();
     for orphan in ended {
-        let zombie = process(orphan.pid, &mut buffer);
+        let zombie = with_buffer(orphan.pid, &mut buffer);
         if zombie.is_some_and(|p| p.start == orphan.start && p.parent == std::process::id()) {
             let pid = Pid::from_raw(orphan.pid as libc::pid_t);
             let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));

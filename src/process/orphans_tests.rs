@@ -1,6 +1,7 @@
 //! Orphans, with real processes.
 
 use super::*;
+use crate::stat::tests::sleeping;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -174,21 +175,16 @@ fn a_run_within_a_run_belongs_to_both() {
 
 #[test]
 fn this_process_and_those_that_it_descends_from_are_spared() {
-    let process = |pid, parent, start| Process {
-        pid,
-        parent,
+    let process = |pid, parent, start| Stat {
         start,
-        alive: true,
-        suspended: false,
-        exiting: false,
-        may_have_environment: true,
+        ..sleeping(pid, parent)
     };
-    let dead = Process {
-        alive: false,
+    let dead = Stat {
+        state: b'Z',
         ..process(8, 3, 50)
     };
     let me = std::process::id();
-    let table: BTreeMap<u32, Process> = [
+    let table: BTreeMap<u32, Stat> = [
         process(1, 0, 0),
         process(3, 1, 10),
         process(4, 3, 20),
@@ -205,40 +201,6 @@ fn this_process_and_those_that_it_descends_from_are_spared() {
     assert_eq!(spared, BTreeSet::from([0, 1, 3, 7, me]));
     assert_eq!(pids(&with_descendants(&table, vec![3, 4], &spared)), [4, 5]);
     assert_eq!(with_descendants(&table, vec![3], &spared), []);
-}
-
-#[test]
-fn a_process_is_read_behind_any_name() {
-    let line = |state: &str, flags: u64, threads: u64, environment: u64| {
-        let first =
-            format!("7 (a) Z 1 2) {state} 3 7 7 0 -1 {flags} 1 0 0 0 0 0 0 0 20 0 {threads} 0");
-        format!(
-            "{first} 555 {} 1 2 8 {environment} 0\n",
-            ["1"; 25].join(" ")
-        )
-    };
-    let read = |text: String| parse(7, text.as_bytes()).unwrap();
-    let process = read(line("S", 0x40_0000, 1, 9));
-    let expected = Process {
-        pid: 7,
-        parent: 3,
-        start: 555,
-        alive: true,
-        suspended: false,
-        exiting: false,
-        may_have_environment: true,
-    };
-    assert_eq!(process, expected);
-    assert!(!read(line("Z", 0, 1, 9)).alive);
-    assert!(read(line("Z", 4, 2, 9)).alive, "a thread is still there");
-    assert!(
-        !read(line("S", 0x20_8040, 1, 0)).alive,
-        "one of the kernel's"
-    );
-    assert!(read(line("D", 4, 1, 0)).exiting);
-    assert!(read(line("R", 0, 1, 0)).may_have_environment);
-    assert!(!read(line("R", 0, 1, 8)).may_have_environment);
-    assert_eq!(parse(7, b"7 (cut off"), None);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
-use super::orphans::{is_suspended, pidfd, send_to, start_of};
+use super::orphans::{pidfd, send_to};
+use super::stat::{self, start_of};
 
 /// How long a process has lived; `None` where there is none with this id.
 pub fn age(pid: u32) -> Option<Duration> {
@@ -20,7 +21,7 @@ pub fn age(pid: u32) -> Option<Duration> {
 
 /// Whether a process was stopped by a signal, as by Ctrl-Z, and does nothing until SIGCONT.
 pub fn suspended(pid: u32) -> bool {
-    is_suspended(pid)
+    stat::of(pid).is_some_and(|process| process.suspended())
 }
 
 /// Sends a signal to a process. `meant` is asked once the process is opened, so that no other one that has got its id

@@ -125,17 +125,9 @@ impl Batch<'_> {
         (state, value): (TrialState, Option<f64>),
         attrs: &Map<String, Json>,
     ) -> Result<(), Kind> {
-        let fits = match (state, value) {
-            (TrialState::Complete, Some(value)) => value.is_finite(),
-            (TrialState::Pruned | TrialState::Fail, None) => true,
-            (
-                TrialState::Complete
-                | TrialState::Pruned
-                | TrialState::Fail
-                | TrialState::Waiting
-                | TrialState::Running,
-                _,
-            ) => false,
+        let fits = match value {
+            Some(value) => state == TrialState::Complete && value.is_finite(),
+            None => matches!(state, TrialState::Pruned | TrialState::Fail),
         };
         if job.searches() {
             return Err(Kind::Invalid(format!("{job} is no repeat")));

@@ -152,23 +152,39 @@ pub enum Write {
 }
 
 impl Write {
-    /// The trial it concerns, if it concerns one.
-    pub fn number(&self) -> Option<u64> {
+    /// One study attribute.
+    pub fn study_attribute(name: &str, value: Json) -> Write {
+        let user_attrs = Map::from_iter([(name.to_owned(), value)]);
+        Write::StudyAttributes { user_attrs }
+    }
+
+    /// The trial, repeat or test that it concerns, if it concerns one.
+    fn job(&self) -> Option<Job> {
         match self {
             Write::TrialCreated { number, .. }
             | Write::TrialClaimed { number, .. }
             | Write::TrialReclaimed { number, .. }
             | Write::Reported { number, .. }
             | Write::TrialFinished { number, .. }
-            | Write::TrialNoted { number, .. } => Some(*number),
+            | Write::TrialNoted { number, .. } => Some(Job::trial(*number)),
             Write::AttemptStarted { id, .. }
             | Write::AttemptEnded { id, .. }
-            | Write::MemoryUsed { id, .. } => Some(id.number),
-            Write::RepeatFinished { job, .. } => Some(job.number),
+            | Write::MemoryUsed { id, .. } => Some(id.job()),
+            Write::RepeatFinished { job, .. } => Some(*job),
             Write::StudyAttributes { .. } | Write::GpuSampled { .. } | Write::RunEnded { .. } => {
                 None
             }
         }
+    }
+
+    /// The trial it concerns, if it concerns one.
+    pub fn number(&self) -> Option<u64> {
+        self.job().map(|job| job.number)
+    }
+
+    /// The repeat or test that it concerns, if it concerns one.
+    pub fn repeat(&self) -> Option<Job> {
+        self.job().filter(|job| !job.searches())
     }
 
     /// The same about the trial of another number, if it concerns one. The log of an attempt is renamed with it.
@@ -194,21 +210,6 @@ impl Write {
             Write::StudyAttributes { .. } | Write::GpuSampled { .. } | Write::RunEnded { .. } => {}
         }
         write
-    }
-
-    /// The repeat or test that it concerns, if it concerns one.
-    pub fn repeat(&self) -> Option<Job> {
-        let job = if let Write::AttemptStarted { id, .. }
-        | Write::AttemptEnded { id, .. }
-        | Write::MemoryUsed { id, .. } = self
-        {
-            id.job()
-        } else if let Write::RepeatFinished { job, .. } = self {
-            *job
-        } else {
-            return None;
-        };
-        (!job.searches()).then_some(job)
     }
 
     /// The trial that it makes run, if it does that.

@@ -86,16 +86,10 @@ impl Driver {
         let _ = writing.join();
         // What is left to do on the disk is done before the run ends.
         drop(executor);
-        match exit {
-            Exit::Done | Exit::Stopped | Exit::Budget => Ok(exit),
-            Exit::Internal
-            | Exit::BadInput
-            | Exit::Breaker
-            | Exit::Held
-            | Exit::Storage
-            | Exit::Differs
-            | Exit::Device => Err(Failure::new(exit, reason)),
+        if matches!(exit, Exit::Done | Exit::Stopped | Exit::Budget) {
+            return Ok(exit);
         }
+        Err(Failure::new(exit, reason))
     }
 }
 

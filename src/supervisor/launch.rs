@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
 
-use super::core::{Core, Reclaimed, Repeated, SLOTS_GIVEN_UP, Start, checkpoint_name, in_parts};
+use super::core::{Core, Repeated, SLOTS_GIVEN_UP, Start, checkpoint_name, in_parts};
 use super::disk_tasks::RunFiles;
 use super::driver::{Driver, log_event};
 use super::earlier_files::{
@@ -237,12 +237,12 @@ fn tell_fork(sink: &mut dyn Sink, fork: report::Fork, dir: &Path) {
 
 /// The trials that earlier runs left unfinished and this one has taken over; waits until the last of their processes are
 /// gone.
-fn reclaim(store: &Store, study_id: i64, run_id: i64) -> Result<Vec<Reclaimed>, Failure> {
+fn reclaim(store: &Store, study_id: i64, run_id: i64) -> Result<Vec<Reclaimable>, Failure> {
     let reclaimable = store.reclaimable(study_id, run_id)?;
     let last = |r: &Reclaimable| Some(r.attempts.last()?.pid);
     let pids: Vec<u32> = reclaimable.iter().filter_map(last).collect();
     orphans::wait_for_exits(&pids, LEFTOVERS);
-    Ok(reclaimable.iter().map(Reclaimed::of).collect())
+    Ok(reclaimable)
 }
 
 /// Repeats and tests of earlier runs; waits until the last processes of those that go on are gone.
@@ -272,7 +272,7 @@ fn end_leftovers(study: &ProcessMark) {
 /// What the database holds of earlier runs.
 struct EarlierRuns {
     trials: Vec<FrozenTrial>,
-    reclaimed: Vec<Reclaimed>,
+    reclaimed: Vec<Reclaimable>,
     repeats: Vec<Repeated>,
     /// The run after them.
     run_id: i64,

@@ -102,21 +102,10 @@ impl RefusedStarts {
         let of_ended = write.repeat().is_some() || matches!(write, Write::TrialNoted { .. });
         let trial = write.number().filter(|_| !of_ended);
         let trial = trial.is_some_and(|n| self.trials.contains(&n));
-        let attempt = match write {
-            Write::AttemptEnded { id, .. } | Write::MemoryUsed { id, .. } => Some(id),
-            Write::TrialCreated { .. }
-            | Write::TrialClaimed { .. }
-            | Write::TrialReclaimed { .. }
-            | Write::AttemptStarted { .. }
-            | Write::Reported { .. }
-            | Write::TrialFinished { .. }
-            | Write::RepeatFinished { .. }
-            | Write::TrialNoted { .. }
-            | Write::GpuSampled { .. }
-            | Write::StudyAttributes { .. }
-            | Write::RunEnded { .. } => None,
-        };
-        trial || attempt.is_some_and(|a| self.attempts.contains(a))
+        if let Write::AttemptEnded { id, .. } | Write::MemoryUsed { id, .. } = write {
+            return trial || self.attempts.contains(id);
+        }
+        trial
     }
 }
 

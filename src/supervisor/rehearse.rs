@@ -86,27 +86,13 @@ pub fn rehearse(
 fn shown(params: Params, config: Params, device: Device, played: &ReplayResult) -> Rehearsed {
     let (out_of_memory, error) = match &played.end {
         ReplayEnd::Completed => (false, None),
-        ReplayEnd::Fault(fault) => match fault.kind {
-            FaultKind::Oom | FaultKind::HostOom => (true, None),
-            FaultKind::Interrupted
-            | FaultKind::Killed
-            | FaultKind::Poisoned
-            | FaultKind::CudaTransient
-            | FaultKind::CudaSticky
-            | FaultKind::CudaUnclear
-            | FaultKind::Crash
-            | FaultKind::Hang
-            | FaultKind::TimeLimit
-            | FaultKind::Descriptors
-            | FaultKind::Protocol
-            | FaultKind::Diverged
-            | FaultKind::TaskError
-            | FaultKind::DeviceLost
-            | FaultKind::OpenFailed => (
-                false,
-                Some(format!("{}: {}", fault.kind.word(), fault.detail)),
-            ),
-        },
+        ReplayEnd::Fault(fault) if matches!(fault.kind, FaultKind::Oom | FaultKind::HostOom) => {
+            (true, None)
+        }
+        ReplayEnd::Fault(fault) => {
+            let error = format!("{}: {}", fault.kind.word(), fault.detail);
+            (false, Some(error))
+        }
     };
     let usage = played.usage.unwrap_or_default();
     let speed = |(time, steps): (std::time::Duration, u64)| {

@@ -8,10 +8,9 @@ use serde_json::Value as Json;
 use super::{Description, Feature};
 use config::Problems;
 use config::kinds::shared::THRESHOLD;
-use files::bounded;
 use task::{ExportedModel, TrainedModel};
 pub use training::exported::{TABLE_FILE, WEIGHTS_FILE};
-use training::exported::{described, problem};
+use training::exported::{described, read_description};
 
 /// See [`task::Preparation::export`].
 pub(super) fn write(
@@ -23,12 +22,7 @@ pub(super) fn write(
     let post = model.about.get("post");
     about.threshold = post.and_then(|post| post.get(THRESHOLD)?.as_f64());
     let json = serde_json::to_value(&about)?;
-    described((TABLE_FILE, &json), model, to, told)?;
-    Ok(ExportedModel {
-        labels: about.labels,
-        transformers: None,
-        note: format!("{TABLE_FILE} says what the weights are of"),
-    })
+    described((TABLE_FILE, &json), about.labels, model, to, told)
 }
 
 /// A directory that `tune export` wrote, checked; the weights are not read.
@@ -46,27 +40,17 @@ impl ExportedTable {
     /// # Errors
     /// The problem found, with its file.
     pub fn open(dir: &Path) -> Result<ExportedTable, Problems> {
-        let file = dir.join(TABLE_FILE);
-        let wrong = |found: String| {
-            let expected = "the description of a table's model, as `tune export` writes it";
-            Problems(vec![problem(&file, None, found, expected)])
+        let expected = "the description of a table's model, as `tune export` writes it";
+        let misfit = |about: &Description| {
+            let (labels, columns) = (about.labels.len(), about.encoding.0.len());
+            let of_number = about.scale.is_some();
+            let fits = of_number == (labels == 0) && labels != 1 && columns > 0;
+            (about.format != 1 || !fits).then(|| {
+                let format = about.format;
+                format!("format {format}, {labels} labels, {columns} columns")
+            })
         };
-        let bytes = bounded::read(&file, bounded::DESCRIPTION).map_err(|e| wrong(e.to_string()))?;
-        let description: Description =
-            serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
-        let (labels, scale) = (description.labels.len(), description.scale.is_some());
-        if description.format != 1
-            || scale != (labels == 0)
-            || labels == 1
-            || description.encoding.0.is_empty()
-        {
-            let found = format!(
-                "format {}, {labels} labels, {} columns",
-                description.format,
-                description.encoding.0.len()
-            );
-            return Err(wrong(found));
-        }
+        let description = read_description(&dir.join(TABLE_FILE), expected, misfit)?;
         Ok(ExportedTable {
             dir: dir.to_owned(),
             description,

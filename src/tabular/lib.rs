@@ -78,7 +78,7 @@ impl Preparation for Tabular {
     ) -> Result<(), Problems> {
         let (data, split) = load(spec)?;
         match rows_differ(spec, identity, (&data.fingerprint(), &split)) {
-            Some(problem) => Err(Problems(vec![problem])),
+            Some(problem) => Err(problem.into()),
             None => Ok(()),
         }
     }

@@ -99,7 +99,8 @@ impl TableRows {
             let (place, row) = (table.place(), self.lines.len());
             let mut cell = |column: &str| table.text(column, problems).ok().flatten();
             let own = cell(names.target).unwrap_or_default().trim().to_owned();
-            let (group, part) = (names.group.map(&mut cell), names.part.map(&mut cell));
+            let group = names.group.and_then(&mut cell);
+            let part = names.part.and_then(&mut cell);
             for name in &table.columns()[places.len()..] {
                 places.push(names.reads(name).then_some(cells.len()));
                 if names.reads(name) {
@@ -117,11 +118,11 @@ impl TableRows {
                 let cell = place.cell(names.target);
                 problems.row(place.line, cell, "no target", "a target in every row");
             }
-            let of_group = names.group.zip(group.as_ref().map(Option::as_deref));
-            let of_part = names.part.zip(part.as_ref().map(Option::as_deref));
-            let part = check_placement(place, of_group, of_part, problems);
-            self.parts.extend(part);
-            self.groups.extend(group.flatten());
+            let of_group = (names.group, group.as_deref());
+            let of_part = (names.part, part.as_deref());
+            self.parts
+                .extend(check_placement(place, of_group, of_part, problems));
+            self.groups.extend(group);
             self.lines.push(place.line);
             targets.push((own, place));
         }

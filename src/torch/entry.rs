@@ -6,7 +6,7 @@ use std::slice;
 use messages::{Exit, Failure};
 use request::torch_request::{INTERFACE, TorchRequest};
 
-use crate::LinkedLibtorch;
+use crate::LIBTORCH;
 use crate::commands::{detect, embed, evaluate, evaluate_pages, predict};
 use crate::gpu;
 use crate::rungs::rung;
@@ -46,7 +46,7 @@ fn serve(request: &[u8]) -> Result<Exit, Failure> {
         .map_err(|e| Failure::internal(format!("no request of this build: {e}")))?;
     match request {
         TorchRequest::Worker => {
-            let _: ExitCode = worker::main(&LinkedLibtorch);
+            let _: ExitCode = worker::main(&LIBTORCH);
             Ok(Exit::Done)
         }
         TorchRequest::Load {

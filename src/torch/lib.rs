@@ -9,4 +9,4 @@ mod libtorch;
 mod rungs;
 pub mod train;
 
-pub use libtorch::LinkedLibtorch;
+pub use libtorch::LIBTORCH;

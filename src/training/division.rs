@@ -45,7 +45,7 @@ pub fn load<D: Samples>(
     let ties = tied(&data);
     let split = cut(spec, &data, &ties, fractions);
     if let Some(problem) = too_many_folds(spec, &data, &ties, &split) {
-        return Err(Problems(vec![problem]));
+        return Err(problem.into());
     }
     let given = !data.parts().is_empty();
     for (name, rows) in split.sets() {

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use config::{Problem, Source};
-use files::replace;
+use config::{Problem, Problems, Source};
+use files::{bounded, replace};
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
-use task::TrainedModel;
+use task::{ExportedModel, TrainedModel};
 
 /// Where the model comes from.
 pub const ORIGIN_FILE: &str = "tune.json";
@@ -89,16 +90,17 @@ pub fn directory<T>(
 }
 
 /// Writes a directory of a model that a file of this name describes, its weights as they were kept, and where it comes
-/// from.
+/// from. `labels` are its classes.
 ///
 /// # Errors
 /// See [`directory`].
 pub fn described(
     (file, about): (&str, &Json),
+    labels: Vec<String>,
     model: &TrainedModel<'_>,
     (dir, force): (&Path, bool),
     told: &mut dyn FnMut(u64),
-) -> Result<()> {
+) -> Result<ExportedModel> {
     directory(dir, force, &mut |partial| {
         told(fs::metadata(model.weights)?.len());
         let json =
@@ -110,7 +112,29 @@ pub fn described(
         // They were written for nobody else to read.
         fs::set_permissions(&weights, fs::metadata(partial.join(file))?.permissions())?;
         Ok(())
+    })?;
+    Ok(ExportedModel {
+        labels,
+        transformers: None,
+        note: format!("{file} says what the weights are of"),
     })
+}
+
+/// What a file of an exported directory says of the model; `misfit` tells what of it cannot be.
+///
+/// # Errors
+/// It cannot be read, or is not what was `expected`.
+pub fn read_description<T: DeserializeOwned>(
+    file: &Path,
+    expected: &str,
+    misfit: impl FnOnce(&T) -> Option<String>,
+) -> Result<T, Problems> {
+    let read = || -> Result<T, String> {
+        let bytes = bounded::read(file, bounded::DESCRIPTION).map_err(|e| e.to_string())?;
+        let found = serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
+        misfit(&found).map_or(Ok(found), Err)
+    };
+    Ok(read().map_err(|found| problem(file, None, found, expected))?)
 }
 
 /// A problem with a file of an exported directory.

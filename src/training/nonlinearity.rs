@@ -1,10 +1,12 @@
 //! The nonlinearities between linear layers.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// What stands between two linear layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Nonlinearity {
     /// x times the normal distribution function of x.
     Gelu,
@@ -19,11 +21,6 @@ pub enum Nonlinearity {
 impl Nonlinearity {
     /// The word, here and in transformers.
     pub fn word(self) -> &'static str {
-        match self {
-            Nonlinearity::Gelu => "gelu",
-            Nonlinearity::Relu => "relu",
-            Nonlinearity::Silu => "silu",
-            Nonlinearity::Tanh => "tanh",
-        }
+        self.into()
     }
 }

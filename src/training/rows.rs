@@ -19,24 +19,23 @@ pub fn open(path: &Path, problems: &mut FileProblems) -> Option<(Format, Table)>
     Some((format, table))
 }
 
-/// A column and its cell.
-pub type CellOf<'a> = (&'a str, Option<&'a str>);
+/// A column, where there is one for this, and its cell.
+pub type CellOf<'a> = (Option<&'a str>, Option<&'a str>);
 
 /// Notes a row without a group or with no part's name, where columns say them. Its part.
 pub fn check_placement(
     place: Place,
-    group: Option<CellOf<'_>>,
-    part: Option<CellOf<'_>>,
+    group: CellOf<'_>,
+    part: CellOf<'_>,
     problems: &mut FileProblems,
 ) -> Option<Part> {
     let mut wrong = |column: &str, found: &str, expected: &str| {
         problems.row(place.line, place.cell(column), found, expected);
     };
-    if let Some((column, None | Some(""))) = group {
+    if let (Some(column), None | Some("")) = group {
         wrong(column, "no group", "a group in every row");
     }
-    let (column, word) = part?;
-    let word = word.unwrap_or_default();
+    let (column, word) = (part.0?, part.1.unwrap_or_default());
     let part = Part::of_word(word);
     if part.is_none() {
         let expected = "train, validation (valid, val, dev) or test in every row";

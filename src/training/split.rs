@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use rand_chacha::ChaCha8Rng;
 use sha2::{Digest, Sha256};
+use strum::{EnumString, IntoStaticStr};
 
 use super::batches::shuffle;
 
@@ -26,12 +27,19 @@ pub trait Samples {
     fn parts(&self) -> &[Part];
 }
 
-/// One of the three parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One of the three parts, with the words for it in configurations and data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase", ascii_case_insensitive)]
 pub enum Part {
     /// Trained on.
     Train,
     /// Scores the trials.
+    #[strum(
+        to_string = "validation",
+        serialize = "valid",
+        serialize = "val",
+        serialize = "dev"
+    )]
     Validation,
     /// Never seen by the search.
     Test,
@@ -43,21 +51,12 @@ impl Part {
 
     /// The word in configurations.
     pub fn name(self) -> &'static str {
-        match self {
-            Part::Train => "train",
-            Part::Validation => "validation",
-            Part::Test => "test",
-        }
+        self.into()
     }
 
     /// The part that a cell of the data names, in any case.
     pub fn of_word(word: &str) -> Option<Part> {
-        match word.trim().to_ascii_lowercase().as_str() {
-            "train" => Some(Part::Train),
-            "validation" | "valid" | "val" | "dev" => Some(Part::Validation),
-            "test" => Some(Part::Test),
-            _ => None,
-        }
+        word.trim().parse().ok()
     }
 }
 

@@ -13,7 +13,7 @@ mod log;
 mod memory;
 mod reporter;
 
-pub use libtorch::{AllocatorStats, Libtorch, NoLibtorch};
+pub use libtorch::{AllocatorStats, Libtorch, NO_LIBTORCH};
 
 use std::io::Write;
 use std::mem::ManuallyDrop;
@@ -47,7 +47,7 @@ use reporter::LiveReporter;
 const MAX_CUDA_ERRORS: u32 = 3;
 
 /// The hidden subcommand `worker`: serves the supervisor at the other end of standard input.
-pub fn main(libtorch: &'static dyn Libtorch) -> ExitCode {
+pub fn main(libtorch: &'static Libtorch) -> ExitCode {
     let status = serve(libtorch).unwrap_or_else(|error| {
         let _ = writeln!(std::io::stderr(), "worker: {error:#}");
         1
@@ -55,7 +55,7 @@ pub fn main(libtorch: &'static dyn Libtorch) -> ExitCode {
     guard::leave(status)
 }
 
-fn serve(libtorch: &'static dyn Libtorch) -> anyhow::Result<i32> {
+fn serve(libtorch: &'static Libtorch) -> anyhow::Result<i32> {
     log::unbuffer();
     memory::die_first();
     memory::keep_freed();
@@ -63,14 +63,14 @@ fn serve(libtorch: &'static dyn Libtorch) -> anyhow::Result<i32> {
     crash::die_of_signals()?;
     guard::install(link.clone())?;
     let trace = std::env::var_os(fault::TRACE_OPERATIONS);
-    libtorch.start(guard::terminated, trace.as_deref().map(Path::new));
+    (libtorch.start)(guard::terminated, trace.as_deref().map(Path::new));
     let inbox = link::read(link.clone(), guard::hung_up)?;
     run(libtorch, &link, &inbox, &mut log::Stdio)
 }
 
 /// Serves until told to leave, or until the process has to be replaced; gives its exit status.
 fn run(
-    libtorch: &'static dyn Libtorch,
+    libtorch: &'static Libtorch,
     link: &Link,
     inbox: &Receiver<ToWorker>,
     output: &mut dyn Output,
@@ -131,12 +131,8 @@ fn run(
     }
 }
 
-fn open(
-    libtorch: &dyn Libtorch,
-    spec: &StudySpec,
-    device: Device,
-) -> anyhow::Result<Box<dyn Task>> {
-    let open = task::open(&spec.kind).or_else(|| libtorch.open(&spec.kind));
+fn open(libtorch: &Libtorch, spec: &StudySpec, device: Device) -> anyhow::Result<Box<dyn Task>> {
+    let open = task::open(&spec.kind).or_else(|| (libtorch.open)(&spec.kind));
     open.with_context(|| format!("no task kind `{}`", spec.kind))?(spec, device)
 }
 
@@ -153,7 +149,7 @@ struct AttemptFiles {
 
 /// An open task and everything that attempts need.
 struct Worker<'a> {
-    libtorch: &'static dyn Libtorch,
+    libtorch: &'static Libtorch,
     link: &'a Link,
     inbox: &'a Receiver<ToWorker>,
     output: &'a mut dyn Output,
@@ -174,7 +170,7 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     /// Opens the device and the task; or says with which status the process has to go.
     fn open(
-        libtorch: &'static dyn Libtorch,
+        libtorch: &'static Libtorch,
         link: &'a Link,
         inbox: &'a Receiver<ToWorker>,
         output: &'a mut dyn Output,
@@ -239,8 +235,8 @@ impl<'a> Worker<'a> {
         let health = match &warmed {
             Err(captured) if sticky(captured) => None,
             Ok(()) | Err(_) => Some(guard::catch(|| {
-                self.libtorch.empty_cache()?;
-                guard::checked(|| self.libtorch.health(self.device))
+                (self.libtorch.empty_cache)()?;
+                guard::checked(|| (self.libtorch.health)(self.device))
             })),
         };
         if let Err(captured) = &warmed {
@@ -299,6 +295,11 @@ impl<'a> Worker<'a> {
         self.meter.begin(files.grant);
         guard::enter(Phase::Training);
         let cap = log::Cap::new(log, files.max_log_bytes);
+        let scene = inject::FaultContext {
+            libtorch: self.libtorch,
+            device,
+            socket: self.link.as_raw_fd(),
+        };
         let mut reporter = LiveReporter::new(
             self.link,
             self.inbox,
@@ -306,15 +307,13 @@ impl<'a> Worker<'a> {
             cap,
             files.checkpoints,
             files.candidates,
+            inject::Injected::of(self.inject.as_ref(), trial, scene),
         );
-        let scene = inject::FaultContext {
-            libtorch: self.libtorch,
-            device,
-            socket: self.link.as_raw_fd(),
-        };
-        let hit = inject::Armed::of(self.inject.as_ref(), trial, scene);
         let task = &mut **self.task;
-        let result = guard::catch(|| inject::run(task, trial, &mut reporter, hit));
+        let result = guard::catch(|| {
+            let ended = task.run(trial, &mut reporter)?;
+            reporter.trained().map(|()| ended)
+        });
         let told_to_leave = reporter.finish();
         if told_to_leave {
             return Ok(Some(0));
@@ -362,9 +361,9 @@ impl<'a> Worker<'a> {
         self.cuda_errors += u32::from(cuda::cuda_text(&captured.text) && !out_of_memory);
         let health = guard::catch(|| {
             if out_of_memory {
-                self.libtorch.empty_cache()?;
+                (self.libtorch.empty_cache)()?;
             }
-            guard::checked(|| self.libtorch.health(self.device))
+            guard::checked(|| (self.libtorch.health)(self.device))
         });
         if let Err(sick) = &health {
             self.print(sick);
@@ -408,10 +407,10 @@ impl<'a> Worker<'a> {
 /// What comes before a training: only a context that was broken already can fail here. It is
 /// checked before the seeding, whose errors tch could only abort at, and after it, at the start of
 /// the training.
-fn prepare(libtorch: &dyn Libtorch, device: Device, seed: u64) -> anyhow::Result<()> {
-    guard::checked(|| libtorch.health(device))?;
-    guard::checked(|| libtorch.seed(seed)).context("seeding")?;
-    guard::checked(|| libtorch.health(device)).context("start of the training")
+fn prepare(libtorch: &Libtorch, device: Device, seed: u64) -> anyhow::Result<()> {
+    guard::checked(|| (libtorch.health)(device))?;
+    guard::checked(|| (libtorch.seed)(seed)).context("seeding")?;
+    guard::checked(|| (libtorch.health)(device)).context("start of the training")
 }
 
 fn report(captured: CapturedError, phase: Phase, healthy: Option<bool>) -> ErrorReport {

@@ -7,112 +7,66 @@ use device::Device;
 use inject::Kind;
 use task::Open;
 
-/// libtorch, as far as a worker itself uses it. What is not said here of a function is as without libtorch: there is
-/// nothing that could be broken, and no device but the CPU.
-pub trait Libtorch: Sync {
-    /// Makes libtorch ready for a worker, before anything else; `terminated` is called with the text of a C++
-    /// exception that nobody catches. Each operation is noted in the file `trace` before it is begun.
-    fn start(&self, _terminated: fn(&str), _trace: Option<&Path>) {}
-
+/// libtorch, as far as a worker itself uses it.
+pub struct Libtorch {
+    /// Makes libtorch ready for a worker, before anything else; the function is called with the text of a C++
+    /// exception that nobody catches. Each operation is noted in the file, if there is one, before it is begun.
+    pub start: fn(fn(&str), Option<&Path>),
     /// How a task of this kind is opened, where libtorch trains it.
-    fn open(&self, _kind: &str) -> Option<Open> {
-        None
-    }
-
+    pub open: fn(&str) -> Option<Open>,
     /// Loads what a device needs, and has these operations computed on the CPU where the device is a GPU. It makes no
-    /// CUDA context.
-    ///
-    /// # Errors
-    /// A library is missing, or one of the operations.
-    fn load(&self, device: Device, _fallback_ops: &[String]) -> anyhow::Result<()> {
-        match device {
-            Device::Cpu => Ok(()),
-            Device::Cuda(_) => without(),
-        }
-    }
-
-    /// Makes the device's context, and takes the first memory of it.
-    ///
-    /// # Errors
-    /// What libtorch says: with expandable segments this fails where the driver cannot map memory.
-    fn first_allocation(&self, _device: Device) -> anyhow::Result<()> {
-        without()
-    }
-
-    /// Computes something known on a device.
-    ///
-    /// # Errors
-    /// The device gives an error or a wrong result.
-    fn health(&self, _device: Device) -> anyhow::Result<()> {
-        Ok(())
-    }
-
+    /// CUDA context. Fails where a library is missing, or one of the operations.
+    pub load: fn(Device, &[String]) -> anyhow::Result<()>,
+    /// Makes the device's context, and takes the first memory of it; with expandable segments this fails where the
+    /// driver cannot map memory.
+    pub first_allocation: fn(Device) -> anyhow::Result<()>,
+    /// Computes something known on a device; fails where that gives an error or a wrong result.
+    pub health: fn(Device) -> anyhow::Result<()>,
     /// Seeds libtorch's generators.
-    ///
-    /// # Errors
-    /// A device's error.
-    fn seed(&self, _seed: u64) -> anyhow::Result<()> {
-        Ok(())
-    }
-
+    pub seed: fn(u64) -> anyhow::Result<()>,
     /// Gives what the allocator keeps back to the driver.
-    ///
-    /// # Errors
-    /// A device's error.
-    fn empty_cache(&self) -> anyhow::Result<()> {
-        Ok(())
-    }
-
-    /// The allocator's statistics of the GPU with this index.
-    ///
-    /// # Errors
-    /// The device has no context yet.
-    fn allocator_stats(&self, _index: usize) -> anyhow::Result<AllocatorStats> {
-        without()
-    }
-
+    pub empty_cache: fn() -> anyhow::Result<()>,
+    /// The allocator's statistics of the GPU with this index; fails where that has no context yet.
+    pub allocator_stats: fn(usize) -> anyhow::Result<AllocatorStats>,
     /// Lets the peaks and counts of [`Libtorch::allocator_stats`] start anew.
-    ///
-    /// # Errors
-    /// See there.
-    fn reset_allocator_stats(&self, _index: usize) -> anyhow::Result<()> {
-        without()
-    }
-
-    /// A GPU's memory in bytes: free, and in all.
-    ///
-    /// # Errors
-    /// The device's context is broken.
-    fn memory_info(&self, _index: usize) -> anyhow::Result<(u64, u64)> {
-        without()
-    }
-
-    /// Which part of a GPU's memory the allocator may take, above 0 and up to 1.
-    ///
-    /// # Errors
-    /// The device has no context yet.
-    fn set_memory_fraction(&self, _index: usize, _fraction: f64) -> anyhow::Result<()> {
-        without()
-    }
-
+    pub reset_allocator_stats: fn(usize) -> anyhow::Result<()>,
+    /// A GPU's memory in bytes: free, and in all; fails where the device's context is broken.
+    pub memory_info: fn(usize) -> anyhow::Result<(u64, u64)>,
+    /// Which part of a GPU's memory the allocator may take, above 0 and up to 1; fails where the device has no context
+    /// yet.
+    pub set_memory_fraction: fn(usize, f64) -> anyhow::Result<()>,
     /// Makes a fault of C++ or of a GPU on purpose; false: it cannot.
-    fn make_fault(&self, _kind: Kind, _device: Device) -> bool {
-        false
-    }
-
+    pub make_fault: fn(Kind, Device) -> bool,
     /// Takes memory of the host, 64 MiB at a time, until there is none.
-    fn take_all_memory(&self) {
-        let mut kept = Vec::new();
-        loop {
-            kept.push(std::hint::black_box(vec![1u8; 64 << 20]));
-        }
-    }
+    pub take_all_memory: fn(),
 }
 
-/// A worker without libtorch.
-pub struct NoLibtorch;
+/// A worker without libtorch: there is nothing that could be broken, and no device but the CPU.
+pub static NO_LIBTORCH: Libtorch = Libtorch {
+    start: |_, _| {},
+    open: |_| None,
+    load: |device, _| match device {
+        Device::Cpu => Ok(()),
+        Device::Cuda(_) => without(),
+    },
+    first_allocation: |_| without(),
+    health: |_| Ok(()),
+    seed: |_| Ok(()),
+    empty_cache: || Ok(()),
+    allocator_stats: |_| without(),
+    reset_allocator_stats: |_| without(),
+    memory_info: |_| without(),
+    set_memory_fraction: |_, _| without(),
+    make_fault: |_, _| false,
+    take_all_memory,
+};
 
-impl Libtorch for NoLibtorch {}
+fn take_all_memory() {
+    let mut kept = Vec::new();
+    loop {
+        kept.push(std::hint::black_box(vec![1u8; 64 << 20]));
+    }
+}
 
 fn without<T>() -> anyhow::Result<T> {
     anyhow::bail!("a worker without libtorch has no GPU")

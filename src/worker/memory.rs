@@ -32,7 +32,7 @@ const MIB: f64 = (1 << 20) as f64;
 
 /// Measures a worker's attempts, one after the other.
 pub struct Meter {
-    libtorch: &'static dyn Libtorch,
+    libtorch: &'static Libtorch,
     device: Device,
     in_process: bool,
     /// Of the GPU: its memory, and this process's context, in bytes.
@@ -58,7 +58,7 @@ impl Meter {
     /// # Errors
     /// CUDA's libraries cannot be loaded, or the GPU cannot be used.
     pub fn open(
-        libtorch: &'static dyn Libtorch,
+        libtorch: &'static Libtorch,
         device: Device,
         in_process: bool,
         fallback_ops: &[String],
@@ -75,9 +75,9 @@ impl Meter {
         let Some(index) = meter.gpu() else {
             return Ok(Opened::Open(meter));
         };
-        libtorch.load(device, fallback_ops)?;
+        (libtorch.load)(device, fallback_ops)?;
         let before = device::in_use(index, PATIENCE);
-        if let Err(error) = libtorch.first_allocation(device) {
+        if let Err(error) = (libtorch.first_allocation)(device) {
             let text = format!("{error:#}");
             let ours = std::env::var_os(EXPANDABLE).is_some();
             return match ours && cuda::refuses_segments(&text) {
@@ -86,10 +86,10 @@ impl Meter {
             };
         }
         // What computing loads belongs to the context as well.
-        libtorch.health(device)?;
-        libtorch.empty_cache()?;
-        meter.capacity = libtorch.memory_info(index).map(|(_, all)| all).ok();
-        let reserved = libtorch.allocator_stats(index).map_or(0, |s| s.reserved);
+        (libtorch.health)(device)?;
+        (libtorch.empty_cache)()?;
+        meter.capacity = (libtorch.memory_info)(index).map(|(_, all)| all).ok();
+        let reserved = (libtorch.allocator_stats)(index).map_or(0, |s| s.reserved);
         // One that did not answer is not asked again.
         let after = before.and_then(|_| device::in_use(index, PATIENCE));
         meter.context = after.and_then(|after| device::context(before, after, reserved));
@@ -108,7 +108,7 @@ impl Meter {
         }
         if let Some(index) = self.gpu() {
             // A device that does not answer will say so to the training.
-            let _ = self.libtorch.reset_allocator_stats(index);
+            let _ = (self.libtorch.reset_allocator_stats)(index);
             self.limit(index, grant);
         }
         self.resident_before = status("VmRSS");
@@ -126,7 +126,7 @@ impl Meter {
             (Some(_), None) => Err("the GPU's size is not known".to_owned()),
         };
         let set = |part| {
-            let set = self.libtorch.set_memory_fraction(index, part);
+            let set = (self.libtorch.set_memory_fraction)(index, part);
             set.map_err(|e| format!("{e:#}"))
         };
         if let (Err(why), Some(grant)) = (limit.and_then(set), grant) {
@@ -173,11 +173,11 @@ impl Meter {
 }
 
 /// Adds what the GPU's allocator says, its cache emptied.
-fn add_device(libtorch: &dyn Libtorch, usage: &mut Usage, index: usize) {
-    if libtorch.empty_cache().is_err() {
+fn add_device(libtorch: &Libtorch, usage: &mut Usage, index: usize) {
+    if (libtorch.empty_cache)().is_err() {
         return;
     }
-    if let Ok(stats) = libtorch.allocator_stats(index) {
+    if let Ok(stats) = (libtorch.allocator_stats)(index) {
         usage.allocated = Some(stats.allocated_peak);
         usage.reserved = Some(stats.reserved_peak);
         usage.unallocated = Some(stats.reserved.saturating_sub(stats.allocated));

@@ -11,6 +11,7 @@ use serde_json::{Map, Value as Json};
 use super::best::BestEpochWeights;
 use super::budget::Budget;
 use super::checkpoint::Checkpoints;
+use super::inject::Injected;
 use super::link::Link;
 use super::log::Cap;
 use protocol::{AttemptEvent, AttemptId, ToWorker};
@@ -28,6 +29,7 @@ pub struct LiveReporter<'a> {
     cap: Cap,
     checkpoints: Option<Checkpoints>,
     candidates: Option<BestEpochWeights>,
+    injected: Option<Injected<'a>>,
     began: Instant,
     budget: Budget,
     /// The last epoch that the training is to go on after.
@@ -45,7 +47,7 @@ pub struct LiveReporter<'a> {
 
 impl LiveReporter<'_> {
     /// A reporter for `attempt`, whose log `cap` keeps small; without `checkpoints` none are kept, and
-    /// without `candidates` no weights.
+    /// without `candidates` no weights. What is `injected` hits the training from within it.
     pub fn new<'a>(
         link: &'a Link,
         inbox: &'a Receiver<ToWorker>,
@@ -53,6 +55,7 @@ impl LiveReporter<'_> {
         cap: Cap,
         checkpoints: Option<Checkpoints>,
         candidates: Option<BestEpochWeights>,
+        injected: Option<Injected<'a>>,
     ) -> LiveReporter<'a> {
         LiveReporter {
             link,
@@ -61,6 +64,7 @@ impl LiveReporter<'_> {
             cap,
             checkpoints,
             candidates,
+            injected,
             began: Instant::now(),
             budget: Budget::default(),
             last_epoch: 0,
@@ -86,6 +90,14 @@ impl LiveReporter<'_> {
         }
     }
 
+    /// The training has come to its end.
+    ///
+    /// # Errors
+    /// That of a fault that it was to have.
+    pub fn trained(&mut self) -> anyhow::Result<()> {
+        self.injected.as_mut().map_or(Ok(()), Injected::end)
+    }
+
     /// Caps the log for the last time; says whether the supervisor ended the attempt.
     pub fn finish(mut self) -> bool {
         self.cap.check();
@@ -96,6 +108,9 @@ impl LiveReporter<'_> {
 impl Reporter for LiveReporter<'_> {
     fn step(&mut self) {
         self.steps += 1;
+        if let Some(injected) = &mut self.injected {
+            injected.step(self.steps);
+        }
         if self.reported.is_some_and(|at| at.elapsed() < EVERY) {
             return;
         }
@@ -112,6 +127,7 @@ impl Reporter for LiveReporter<'_> {
     }
 
     fn epoch(&mut self, epoch: u32, metrics: &Metrics) -> anyhow::Result<Decision> {
+        self.injected.as_mut().map_or(Ok(()), Injected::raise)?;
         self.link.report(
             self.attempt,
             AttemptEvent::EpochFinished(Epoch {

@@ -69,7 +69,7 @@ fn supervise(script: impl FnOnce(&Supervisor)) -> anyhow::Result<i32> {
     )?;
     let link = Arc::new(Link::new(theirs)?);
     let inbox = link::read(link.clone(), |_| {})?;
-    let worker = std::thread::spawn(move || run(&NoLibtorch, &link, &inbox, &mut FileOutput));
+    let worker = std::thread::spawn(move || run(&NO_LIBTORCH, &link, &inbox, &mut FileOutput));
     let supervisor = Supervisor(ours);
     assert!(matches!(
         supervisor.hear(),
@@ -277,7 +277,7 @@ impl Task for Failing {
 }
 
 fn meter() -> Meter {
-    match Meter::open(&NoLibtorch, Device::Cpu, true, &[]).unwrap() {
+    match Meter::open(&NO_LIBTORCH, Device::Cpu, true, &[]).unwrap() {
         Opened::Open(meter) => meter,
         Opened::NotExpandable(error) => panic!("{error}"),
     }
@@ -296,7 +296,7 @@ fn outcomes(texts: &[&'static str]) -> Vec<Option<i32>> {
     let (_sender, inbox) = std::sync::mpsc::channel();
     let directory = tempfile::tempdir().unwrap();
     let mut worker = Worker {
-        libtorch: &NoLibtorch,
+        libtorch: &NO_LIBTORCH,
         in_process: true,
         meter: meter(),
         link: &link,

@@ -9,13 +9,16 @@ mod components;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use strum::{EnumString, IntoStaticStr};
+
 use crate::metric::{Counts, Overlap, overlap};
 use crate::page::Truth;
 use crate::polygon::Polygon;
 use components::components;
 
 /// What a text is given as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Shape {
     /// The smallest rectangle, in any direction: four points.
     Quad,
@@ -29,15 +32,12 @@ impl Shape {
 
     /// The word in configurations.
     pub fn name(self) -> &'static str {
-        match self {
-            Shape::Quad => "quad",
-            Shape::Polygon => "polygon",
-        }
+        self.into()
     }
 
     /// The shape of this name.
     pub fn named(name: &str) -> Option<Shape> {
-        Shape::ALL.into_iter().find(|shape| shape.name() == name)
+        name.parse().ok()
     }
 }
 

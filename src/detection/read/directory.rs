@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{limited, outline, with_pictures};
 use crate::page::{Page, Pages, Truth};
 use crate::picture::is_picture;
-use config::{Problem, Problems, Source};
+use config::{Problem, Problems};
 use files::bounded;
 use training::split::Part;
 use training::table::FileProblems;
@@ -32,12 +32,8 @@ pub(super) fn read(dir: &Path) -> Result<Pages, Problems> {
         let texts = texts_of(image);
         if !files.contains(&texts) {
             let found = format!("no {} beside it", texts.display());
-            problems.push(Problem::in_file(
-                image,
-                "data.path",
-                found,
-                "a file with the texts of each picture",
-            ));
+            let expected = "a file with the texts of each picture";
+            problems.push(Problem::in_file(image, "data.path", found, expected));
             continue;
         }
         match read_texts(&texts) {
@@ -75,13 +71,9 @@ fn find(dir: &Path, depth: usize, files: &mut BTreeSet<PathBuf>, problems: &mut 
     let entries = match entries {
         Ok(entries) => entries,
         Err(error) => {
-            problems.push(Problem::in_file(
-                dir,
-                "data.path",
-                error.to_string(),
-                "a directory that can be read",
-            ));
-            return;
+            let expected = "a directory that can be read";
+            let found = error.to_string();
+            return problems.push(Problem::in_file(dir, "data.path", found, expected));
         }
     };
     for path in entries.into_iter().map(|entry| entry.path()) {
@@ -96,13 +88,8 @@ fn find(dir: &Path, depth: usize, files: &mut BTreeSet<PathBuf>, problems: &mut 
 /// The texts of a page.
 fn read_texts(path: &Path) -> Result<Vec<Truth>, Problems> {
     let content = bounded::read_to_string(path, MAX_TEXTS).map_err(|error| {
-        let source = Source::File(path.to_owned(), None);
-        Problems(vec![Problem::new(
-            &source,
-            "data.path",
-            error.to_string(),
-            "a file of texts that can be read",
-        )])
+        let expected = "a file of texts that can be read";
+        Problem::in_file(path, "data.path", error.to_string(), expected)
     })?;
     let mut problems = FileProblems::new(path);
     let mut truths = Vec::new();

@@ -76,9 +76,7 @@ struct Kind {
 }
 
 pub(super) fn read(path: &Path) -> Result<Pages, Problems> {
-    let one = |found: String, expected: &str| {
-        Problems(vec![Problem::in_file(path, "data.path", found, expected)])
-    };
+    let one = |found: String, expected: &str| Problem::in_file(path, "data.path", found, expected);
     let content = bounded::read_to_string(path, MAX_FILE)
         .map_err(|error| one(error.to_string(), "a JSON file that can be read"))?;
     let content = content.strip_prefix('\u{feff}').unwrap_or(&content);

@@ -34,7 +34,8 @@ pub(super) fn read(path: &Path, columns: Columns<'_>) -> Result<Pages, Problems>
         let place = table.place();
         let mut cell = |column: &str| table.text(column, &mut problems).ok().flatten();
         let image = cell("image").unwrap_or_default();
-        let (group, part) = (columns.group.map(&mut cell), columns.part.map(&mut cell));
+        let group = columns.group.and_then(&mut cell);
+        let part = columns.part.and_then(&mut cell);
         if image.is_empty() {
             problems.row(
                 place.line,
@@ -43,12 +44,12 @@ pub(super) fn read(path: &Path, columns: Columns<'_>) -> Result<Pages, Problems>
                 "the path of a picture in every row",
             );
         }
-        let of_group = columns.group.zip(group.as_ref().map(Option::as_deref));
-        let of_part = columns.part.zip(part.as_ref().map(Option::as_deref));
+        let of_group = (columns.group, group.as_deref());
+        let of_part = (columns.part, part.as_deref());
         pages
             .parts
             .extend(check_placement(place, of_group, of_part, &mut problems));
-        pages.groups.extend(group.flatten());
+        pages.groups.extend(group);
         let truths = match table.take_cells(&mut problems) {
             Ok(Cells::Object(mut object, _)) => texts(object.remove("texts"), place, &mut problems),
             Ok(Cells::List(_)) | Err(_) => Vec::new(),

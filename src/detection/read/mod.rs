@@ -50,21 +50,11 @@ pub fn read(path: &Path, columns: Columns<'_>) -> Result<Pages, Problems> {
                 true => path.display().to_string(),
                 false => format!("{}, which is not there", path.display()),
             };
-            return Err(Problems(vec![Problem::in_file(
-                path,
-                "data.path",
-                found,
-                EXPECTED,
-            )]));
+            return Err(Problem::in_file(path, "data.path", found, EXPECTED).into());
         }
     };
     match pages.pages.is_empty() {
-        true => Err(Problems(vec![Problem::in_file(
-            path,
-            "data.path",
-            "no page",
-            EXPECTED,
-        )])),
+        true => Err(Problem::in_file(path, "data.path", "no page", EXPECTED).into()),
         false => Ok(pages),
     }
 }

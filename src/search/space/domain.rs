@@ -93,65 +93,33 @@ impl Domain {
     /// The same domain with its upper bound lowered to `high`; categorical domains stay as they
     /// are. The bound never falls below the lower one.
     pub fn with_high(&self, bound: f64) -> Domain {
-        match *self {
-            Domain::Float {
-                low,
-                high,
-                log,
-                step,
-            } => Domain::Float {
-                low,
-                high: high.min(bound).max(low),
-                log,
-                step,
-            }
-            .on_grid(),
-            Domain::Int {
-                low,
-                high,
-                log,
-                step,
-            } => Domain::Int {
-                low,
-                high: high.min(bound.floor() as i64).max(low),
-                log,
-                step,
-            }
-            .on_grid(),
-            Domain::Categorical { .. } => self.clone(),
+        let mut lowered = self.clone();
+        match &mut lowered {
+            Domain::Float { low, high, .. } => *high = high.min(bound).max(*low),
+            Domain::Int { low, high, .. } => *high = (*high).min(bound.floor() as i64).max(*low),
+            Domain::Categorical { .. } => {}
         }
+        lowered.on_grid()
     }
 
     /// The same domain with its upper bound moved down onto the grid, as Optuna does it.
-    pub fn on_grid(self) -> Domain {
-        match self {
+    pub fn on_grid(mut self) -> Domain {
+        match &mut self {
             Domain::Float {
                 low,
                 high,
-                log,
                 step: Some(step),
+                ..
             } => {
-                let steps = ((high - low) / step + 1e-9).floor();
-                Domain::Float {
-                    low,
-                    high: (low + steps * step).min(high),
-                    log,
-                    step: Some(step),
-                }
+                let steps = ((*high - *low) / *step + 1e-9).floor();
+                *high = (*low + steps * *step).min(*high);
             }
             Domain::Int {
-                low,
-                high,
-                log,
-                step,
-            } => Domain::Int {
-                low,
-                high: low + (high - low) / step * step,
-                log,
-                step,
-            },
-            other @ (Domain::Float { .. } | Domain::Categorical { .. }) => other,
+                low, high, step, ..
+            } => *high = *low + (*high - *low) / *step * *step,
+            Domain::Float { .. } | Domain::Categorical { .. } => {}
         }
+        self
     }
 
     /// Whether `value` lies in the domain (on its grid, within rounding).

@@ -100,6 +100,17 @@ impl Row<'_> {
     }
 }
 
+/// What is done where the connection is to a file (`sqlite`), and what where it is to a server.
+macro_rules! either {
+    ($connection:expr, $sqlite:pat => $of_file:expr, $server:pat => $of_server:expr) => {
+        match $connection {
+            Connection::Sqlite($sqlite) => $of_file,
+            #[cfg(feature = "postgres")]
+            Connection::Postgres($server) => $of_server,
+        }
+    };
+}
+
 /// What a transaction is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -112,21 +123,17 @@ pub(super) enum Purpose {
 impl Connection {
     /// Carries out a statement that gives no rows; how many rows it has changed.
     pub(super) fn execute(&self, sql: &str, args: Args<'_>) -> Result<usize, Kind> {
-        match self {
-            Connection::Sqlite(conn) => Ok(conn.prepare_cached(sql)?.execute(args)?),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.execute(sql, args),
-        }
+        either!(self,
+            conn => Ok(conn.prepare_cached(sql)?.execute(args)?),
+            server => server.execute(sql, args))
     }
 
     /// Carries out a statement that gives no rows, and of which nobody needs to know how many it has changed. In a transaction a
     /// server gets it together with the next statement that gives something back, or with the end, which fails with it.
     pub(super) fn send(&self, sql: &str, args: Args<'_>) -> Result<(), Kind> {
-        match self {
-            Connection::Sqlite(_) => self.execute(sql, args).map(|_| ()),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.send(sql, args),
-        }
+        either!(self,
+            _ => self.execute(sql, args).map(|_| ()),
+            server => server.send(sql, args))
     }
 
     /// Takes the rows of an answer one by one.
@@ -136,18 +143,16 @@ impl Connection {
         args: Args<'_>,
         mut take: impl FnMut(&Row<'_>) -> Result<(), Kind>,
     ) -> Result<(), Kind> {
-        match self {
-            Connection::Sqlite(conn) => {
+        either!(self,
+            conn => {
                 let mut statement = conn.prepare_cached(sql)?;
                 let mut rows = statement.query(args)?;
                 while let Some(row) = rows.next()? {
                     take(&Row::Sqlite(row))?;
                 }
                 Ok(())
-            }
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.each(sql, args, |row| take(&Row::Read(row))),
-        }
+            },
+            server => server.each(sql, args, |row| take(&Row::Read(row))))
     }
 
     /// What is made of the rows of an answer, in their order.
@@ -172,16 +177,14 @@ impl Connection {
         args: Args<'_>,
         make: impl FnOnce(&Row<'_>) -> Result<T, Kind>,
     ) -> Result<Option<T>, Kind> {
-        match self {
-            Connection::Sqlite(conn) => {
+        either!(self,
+            conn => {
                 let mut statement = conn.prepare_cached(sql)?;
                 let mut rows = statement.query(args)?;
                 let row = rows.next()?;
                 row.map(|row| make(&Row::Sqlite(row))).transpose()
-            }
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.first(sql, args, |row| make(&Row::Read(row))),
-        }
+            },
+            server => server.first(sql, args, |row| make(&Row::Read(row))))
     }
 
     /// The first column of the only row of an answer.
@@ -213,11 +216,7 @@ impl Connection {
 
     /// Carries out statements without parameters.
     pub(super) fn batch(&self, sql: &str) -> Result<(), Kind> {
-        match self {
-            Connection::Sqlite(conn) => Ok(conn.execute_batch(sql)?),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.batch(sql),
-        }
+        either!(self, conn => Ok(conn.execute_batch(sql)?), server => server.batch(sql))
     }
 
     /// Does something in one transaction: all of it, or nothing.
@@ -226,8 +225,8 @@ impl Connection {
         purpose: Purpose,
         act: impl FnOnce(&Connection) -> Result<T, Kind>,
     ) -> Result<T, Kind> {
-        match self {
-            Connection::Sqlite(conn) => {
+        either!(self,
+            conn => {
                 let behavior = match purpose {
                     Purpose::Read => TransactionBehavior::Deferred,
                     Purpose::Write => TransactionBehavior::Immediate,
@@ -239,68 +238,42 @@ impl Connection {
                     Purpose::Write => transaction.commit()?,
                 }
                 Ok(done)
-            }
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.transaction(purpose, || act(self)),
-        }
+            },
+            server => server.transaction(purpose, || act(self)))
     }
 
     /// The connection to a file, for what only SQLite has.
     pub(super) fn sqlite(&self) -> Option<&rusqlite::Connection> {
-        match self {
-            Connection::Sqlite(conn) => Some(conn),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => None,
-        }
+        either!(self, conn => Some(conn), _ => None)
     }
 
     /// How long a statement waits for another program's lock.
     pub(super) fn set_lock_patience(&self, patience: Duration) -> Result<(), Kind> {
-        match self {
-            Connection::Sqlite(conn) => Ok(conn.busy_timeout(patience)?),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.set_lock_patience(patience),
-        }
+        either!(self,
+            conn => Ok(conn.busy_timeout(patience)?),
+            server => server.set_lock_patience(patience))
     }
 
     /// A number that is another one after somebody else has committed something, and may be another one after this
     /// connection has.
     pub(super) fn version(&self) -> Result<i64, Kind> {
-        match self {
-            Connection::Sqlite(_) => self.value("PRAGMA data_version", &[]),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.version(),
-        }
+        either!(self, _ => self.value("PRAGMA data_version", &[]), server => server.version())
     }
 
     /// Keeps others from a study as long as this connection lives, or one that is made in its place: those that call
     /// themselves by the same name as this node, or all where it has none.
-    #[cfg_attr(not(feature = "postgres"), allow(unused_variables))]
     pub(super) fn hold(&self, study_id: i64, node: Option<&str>) -> Result<(), Kind> {
-        match self {
-            Connection::Sqlite(_) => Ok(()),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.hold(study_id, node),
-        }
+        either!(self, _ => Ok(()), server => server.hold(study_id, node))
     }
 
     /// What stands for the last sign of life of who else has a node's name, where that can be told.
     pub(super) fn sign_of_life(&self, study_id: i64, node: &str) -> Result<Option<String>, Kind> {
-        match self {
-            Connection::Sqlite(_) => Ok(None),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.sign_of_life(study_id, node),
-        }
+        either!(self, _ => Ok(None), server => server.sign_of_life(study_id, node))
     }
 
-    /// Whether the transaction of this number was committed.
+    /// Whether the transaction of this number was committed. SQLite says so itself.
     pub(super) fn committed(&self, number: i64) -> Result<bool, Kind> {
-        match self {
-            // It says so itself.
-            Connection::Sqlite(_) => Ok(false),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.committed(number),
-        }
+        either!(self, _ => Ok(false), server => server.committed(number))
     }
 
     /// Keeps other programs from adding trials to a study until the transaction ends. How many objectives the study has.
@@ -308,101 +281,75 @@ impl Connection {
     /// # Errors
     /// The study was deleted.
     pub(super) fn lock_study(&self, study_id: i64) -> Result<usize, Kind> {
-        match self {
+        either!(self,
             // The transaction has locked the file.
-            Connection::Sqlite(_) => {
+            _ => {
                 let objectives =
                     "SELECT (SELECT COUNT(*) FROM study_directions WHERE study_id = ?1)
                      FROM studies WHERE study_id = ?1";
                 self.first(objectives, &[&study_id], |row| row.get(0))?
                     .ok_or(Kind::UnknownStudy(study_id))
-            }
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => server.lock_study(study_id),
-        }
+            },
+            server => server.lock_study(study_id))
     }
 
     /// What makes Optuna's tables, from what does in SQLite.
     pub(super) fn optuna_tables<'a>(&self, sqlite: &'a str) -> Cow<'a, str> {
-        match self {
-            Connection::Sqlite(_) => Cow::Borrowed(sqlite),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => Cow::Owned(tables::optuna(sqlite)),
-        }
+        either!(self, _ => sqlite.into(), _ => tables::optuna(sqlite).into())
     }
 
     /// What makes tables of our own, from what does in SQLite.
     pub(super) fn own_tables<'a>(&self, sqlite: &'a str) -> Cow<'a, str> {
-        match self {
-            Connection::Sqlite(_) => Cow::Borrowed(sqlite),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => Cow::Owned(tables::ours(sqlite)),
-        }
+        either!(self, _ => sqlite.into(), _ => tables::ours(sqlite).into())
     }
 
     /// Keeps others from making tables until the transaction ends.
     pub(super) fn lock_tables(&self) -> Result<(), Kind> {
-        match self {
-            Connection::Sqlite(_) => Ok(()),
+        either!(self,
+            _ => Ok(()),
             // Any number will do that no other program is likely to take.
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(server) => {
-                server.batch("SELECT pg_advisory_xact_lock(1953852005, 0)")
-            }
-        }
+            server => server.batch("SELECT pg_advisory_xact_lock(1953852005, 0)"))
     }
 
     /// The names of all tables; of a server's, which may be others' as well, those that studies are in.
     pub(super) fn tables(&self) -> Result<Vec<String>, Kind> {
-        let query = match self {
-            Connection::Sqlite(_) => "SELECT name FROM sqlite_master WHERE type = 'table'",
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => {
-                "SELECT CAST(tablename AS text) FROM pg_tables WHERE schemaname = current_schema()
+        let query = either!(self,
+            _ => "SELECT name FROM sqlite_master WHERE type = 'table'",
+            _ => "SELECT CAST(tablename AS text) FROM pg_tables WHERE schemaname = current_schema()
                  AND (tablename ~ '^(stud(y|ies)|trial|tune)(s|_|$)'
-                     OR tablename IN ('version_info', 'alembic_version'))"
-            }
-        };
+                     OR tablename IN ('version_info', 'alembic_version'))");
         self.rows(query, &[], |row| row.get(0))
     }
 
     /// Whether there is such a table.
     pub(super) fn has_table(&self, name: &str) -> Result<bool, Kind> {
-        match self {
-            Connection::Sqlite(conn) => Ok(conn.table_exists(None, name)?),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => self.exists(
-                "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?1",
-                &[&name],
-            ),
-        }
+        either!(self,
+        conn => Ok(conn.table_exists(None, name)?),
+        _ => self.exists(
+            "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?1",
+            &[&name],
+        ))
     }
 
     /// Whether a table has such a column.
     pub(super) fn has_column(&self, table: &str, column: &str) -> Result<bool, Kind> {
-        match self {
-            Connection::Sqlite(conn) => Ok(conn.column_exists(None, table, column)?),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => self.exists(
-                "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema()
-                 AND table_name = ?1 AND column_name = ?2",
-                &[&table, &column],
-            ),
-        }
+        either!(self,
+        conn => Ok(conn.column_exists(None, table, column)?),
+        _ => self.exists(
+            "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema()
+             AND table_name = ?1 AND column_name = ?2",
+            &[&table, &column],
+        ))
     }
 
     /// The condition that a column of whole numbers is one of those in the JSON array that is this parameter.
     pub(super) fn among_numbers(&self, column: &str, parameter: &str) -> String {
-        match self {
-            Connection::Sqlite(_) => {
-                format!("{column} IN (SELECT value FROM json_each({parameter}))")
-            }
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => format!(
-                "{column} IN (SELECT value::bigint
-                     FROM json_array_elements_text(CAST({parameter} AS text)::json))"
-            ),
-        }
+        either!(self,
+        _ => format!("{column} IN (SELECT value FROM json_each({parameter}))"),
+        _ => format!(
+            "{column} IN (SELECT value::bigint
+                 FROM json_array_elements_text(CAST({parameter} AS text)::json))"
+        ))
     }
 
     /// The condition that a column of text is one of these. SQLite is told by the `+` to walk through an owner's rows
@@ -412,39 +359,26 @@ impl Connection {
             .iter()
             .map(|text| format!("'{}'", text.replace('\'', "''")));
         let list = quoted.collect::<Vec<_>>().join(", ");
-        match self {
-            Connection::Sqlite(_) => format!("+{column} IN ({list})"),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => format!("{column} IN ({list})"),
-        }
+        let sign = either!(self, _ => "+", _ => "");
+        format!("{sign}{column} IN ({list})")
     }
 
     /// What a query ends with whose rows, of this table, nobody else may change before the transaction ends. Who writes to
     /// SQLite is alone anyway.
     pub(super) fn locking(&self, table: &str) -> String {
-        match self {
-            Connection::Sqlite(_) => String::new(),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => format!(" FOR UPDATE OF {table}"),
-        }
+        either!(self, _ => String::new(), _ => format!(" FOR UPDATE OF {table}"))
     }
 
     /// The database's own time, in whole seconds since 1970. It goes on within a transaction.
     pub(super) fn clock(&self) -> &'static str {
-        match self {
-            Connection::Sqlite(_) => "CAST(strftime('%s', 'now') AS INTEGER)",
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS BIGINT)",
-        }
+        either!(self,
+            _ => "CAST(strftime('%s', 'now') AS INTEGER)",
+            _ => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS BIGINT)")
     }
 
     /// Whether the id of a row that was deleted may be given to another one.
     pub(super) fn gives_ids_again(&self) -> bool {
-        match self {
-            Connection::Sqlite(_) => true,
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => false,
-        }
+        either!(self, _ => true, _ => false)
     }
 }
 

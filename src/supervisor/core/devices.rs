@@ -31,10 +31,9 @@ impl Core {
         }
         self.slots[slot].closed = Some(why.to_owned());
         if !self.slots[slot].spare {
-            let given_up = (SLOTS_GIVEN_UP.to_owned(), json!(self.slots_given_up()));
-            self.outbox.push(Write::StudyAttributes {
-                user_attrs: [given_up].into_iter().collect(),
-            });
+            let given_up = json!(self.slots_given_up());
+            let note = Write::study_attribute(SLOTS_GIVEN_UP, given_up);
+            self.outbox.push(note);
         }
         let device = self.slots[slot].device;
         self.warn(format!("slot {slot} on {device} is given up: {why}"));

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, json};
 
-use super::Core;
 use super::active_trial::End;
 use super::admission::{Admission, DeviceMemory, MemoryRequest, Reservation, admit};
 use super::slot::Slot;
+use super::{Core, remember};
 use crate::Now;
 use config::{BATCH_SIZE, Parallel};
 use device::Device;
@@ -338,10 +338,7 @@ impl Core {
         active.reservation = reservation;
         active.passed = 0;
         if let Some(estimate) = active.predicted {
-            self.memory.recent.push_back(estimate.upper);
-            if self.memory.recent.len() > RECENT {
-                self.memory.recent.pop_front();
-            }
+            remember(&mut self.memory.recent, RECENT, estimate.upper);
         }
         for waiting in self.memory.held.iter().chain(&self.retry) {
             if *waiting < job

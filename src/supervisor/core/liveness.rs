@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::remember;
 use config::Deadline;
 
 /// Attempts that the deadline is learned from: the latest ones, because later trials resemble each
@@ -84,18 +85,12 @@ pub struct LivenessDeadlines {
 impl LivenessDeadlines {
     /// Notes an attempt that did not hang.
     pub fn learn(&mut self, silences: LongestSilences) {
-        self.recent.push_back(silences);
-        if self.recent.len() > RECENT {
-            self.recent.pop_front();
-        }
+        remember(&mut self.recent, RECENT, silences);
     }
 
     /// A worker was done with a part of its opening, so long after its start.
     pub fn learn_start(&mut self, at: Opening, after: Duration) {
-        self.starts.push_back((at, after));
-        if self.starts.len() > RECENT {
-            self.starts.pop_front();
-        }
+        remember(&mut self.starts, RECENT, (at, after));
     }
 
     /// The longest that workers of this run have taken until then; `None`: none has come so far.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::{Core, Mode};
+use super::{Core, Mode, remember};
 use crate::{Action, Now};
 use device::Device;
 use device::{GpuMinute, GpuSample, HostSample, Sample};
@@ -159,7 +159,7 @@ impl Core {
         let Ok(xid) = u32::try_from(code) else {
             return;
         };
-        remember(&mut self.machine.xids, (self.now, gpu, xid));
+        remember(&mut self.machine.xids, REMEMBERED, (self.now, gpu, xid));
         if !text::takes_the_gpu(xid) {
             return;
         }
@@ -184,14 +184,18 @@ impl Core {
     /// Notes the end of an attempt after which its trial runs again.
     pub(super) fn note_end(&mut self, slot: usize, job: Job, kind: FaultKind) {
         if let Device::Cuda(gpu) = self.slots[slot].device {
-            remember(&mut self.machine.ends, (self.now, gpu, job, kind));
+            remember(
+                &mut self.machine.ends,
+                REMEMBERED,
+                (self.now, gpu, job, kind),
+            );
         }
     }
 
     /// Notes that the slot's worker has lost its context.
     pub(super) fn note_lost_context(&mut self, slot: usize) {
         if let Device::Cuda(gpu) = self.slots[slot].device {
-            remember(&mut self.machine.contexts_lost, (self.now, gpu));
+            remember(&mut self.machine.contexts_lost, REMEMBERED, (self.now, gpu));
         }
     }
 
@@ -232,11 +236,4 @@ fn minute(row: GpuMinute) -> Write {
     Write::GpuSampled {
         minute: Box::new(row),
     }
-}
-
-fn remember<T>(queue: &mut VecDeque<T>, item: T) {
-    if queue.len() >= REMEMBERED {
-        queue.pop_front();
-    }
-    queue.push_back(item);
 }

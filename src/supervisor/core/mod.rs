@@ -33,7 +33,7 @@ mod timing;
 mod winding_down;
 mod worker_messages;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
 use config::StudySpec;
@@ -77,40 +77,19 @@ use slot::Slot;
 use storage::{BatchState, StorageOutage};
 use study_progress::StudyProgress;
 
-/// A trial that an earlier run left unfinished.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Reclaimed {
-    /// The trial's number.
-    pub number: u64,
-    /// The attempt to make next.
-    pub attempt: u32,
-    /// Its faulty attempts so far.
-    pub tally: Tally,
-}
-
-impl Reclaimed {
-    /// From the database.
-    pub fn of(left: &Reclaimable) -> Reclaimed {
-        Reclaimed {
-            number: left.number,
-            attempt: left.next_attempt(),
-            tally: tally(&left.attempts),
-        }
+/// A trial that an earlier run or another node has left, which waits to be run again.
+fn left_trial(left: &Reclaimable, spec: &StudySpec, mut trial: FrozenTrial) -> ActiveTrial {
+    // One that got another number than it was proposed for has that one's seed.
+    let recorded = trial.user_attrs.get("seed").and_then(Json::as_u64);
+    let derived = || study::derive_seed(spec.seed, left.number, "trial");
+    let seed = recorded.unwrap_or_else(derived);
+    trial.intermediate.clear();
+    let tally = tally(&left.attempts);
+    let mut active = ActiveTrial::new(trial, left.next_attempt(), seed, tally);
+    if spec.operation.halve {
+        active.halvings = tally.oom;
     }
-
-    /// The trial, which waits to be run again.
-    fn active(&self, spec: &StudySpec, mut trial: FrozenTrial) -> ActiveTrial {
-        // One that got another number than it was proposed for has that one's seed.
-        let recorded = trial.user_attrs.get("seed").and_then(Json::as_u64);
-        let derived = || study::derive_seed(spec.seed, self.number, "trial");
-        let seed = recorded.unwrap_or_else(derived);
-        trial.intermediate.clear();
-        let mut active = ActiveTrial::new(trial, self.attempt, seed, self.tally);
-        if spec.operation.halve {
-            active.halvings = self.tally.oom;
-        }
-        active
-    }
+    active
 }
 
 /// The faults of earlier attempts.
@@ -122,6 +101,14 @@ fn tally(attempts: &[AttemptRecord]) -> Tally {
     tally
 }
 
+/// Adds to a queue of which only the latest are kept, so many.
+fn remember<T>(queue: &mut VecDeque<T>, most: usize, item: T) {
+    if queue.len() >= most {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
 /// What a run starts from.
 pub struct Start {
     /// The study.
@@ -131,7 +118,7 @@ pub struct Start {
     /// Its trials, as the store has them.
     pub trials: Vec<FrozenTrial>,
     /// Those to run again.
-    pub reclaimed: Vec<Reclaimed>,
+    pub reclaimed: Vec<Reclaimable>,
     /// Device of each slot.
     pub devices: Vec<Device>,
     /// libtorch threads of each worker.
@@ -278,13 +265,14 @@ fn known_trials(start: &Start) -> (History, StudyProgress, BTreeMap<u64, FrozenT
 
 /// The trials that an earlier run left unfinished, to be run again.
 fn reclaimed_trials(start: &Start) -> BTreeMap<Job, ActiveTrial> {
-    let again: BTreeMap<u64, &Reclaimed> = start.reclaimed.iter().map(|r| (r.number, r)).collect();
+    let again: BTreeMap<u64, &Reclaimable> =
+        start.reclaimed.iter().map(|r| (r.number, r)).collect();
     let mut active = BTreeMap::new();
     for trial in &start.trials {
         let Some(again) = again.get(&trial.number) else {
             continue;
         };
-        let reclaimed = again.active(&start.spec, trial.clone());
+        let reclaimed = left_trial(again, &start.spec, trial.clone());
         active.insert(Job::trial(again.number), reclaimed);
     }
     active

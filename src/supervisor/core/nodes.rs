@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::repeats::Repeated;
-use super::{Core, Reclaimed};
+use super::{Core, left_trial};
 use crate::refused_starts::RefusedStarts;
 use search::space::Params;
 use search::study::{FrozenTrial, Job, TrialState};
-use store::{OtherNodes, Write};
+use store::{OtherNodes, Reclaimable, Write};
 
 /// What is known of them.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Nodes {
     /// The trials and repeats that they run.
     running: BTreeSet<Job>,
     /// The trials that nobody runs any more, those that this node takes over included until that is durable.
-    left: BTreeMap<u64, (FrozenTrial, Reclaimed)>,
+    left: BTreeMap<u64, (FrozenTrial, Reclaimable)>,
     /// The numbers that others were faster to take, until the trials that have them are found.
     pub(super) unseen: BTreeSet<u64>,
 }
@@ -68,8 +68,7 @@ impl Core {
     pub(super) fn on_other_nodes(&mut self, nodes: OtherNodes) {
         self.nodes.running = nodes.running;
         let left = nodes.left.into_iter();
-        let left = left.map(|(trial, left)| (trial.number, (trial, Reclaimed::of(&left))));
-        self.nodes.left = left.collect();
+        self.nodes.left = left.map(|left| (left.0.number, left)).collect();
         for record in nodes.repeats {
             let repeated = Repeated::of(record);
             let job = repeated.job;
@@ -132,13 +131,14 @@ impl Core {
             .collect();
         for (number, (trial, again)) in taken {
             let job = Job::trial(number);
-            let attempt = again.attempt;
+            let attempt = again.next_attempt();
             self.outbox.push(Write::TrialReclaimed { number, attempt });
             self.history.clear_reports(number);
             self.warn(format!(
                 "{job} is taken over from a node that is gone: attempt {attempt} begins here, and nothing is held against the trial"
             ));
-            self.active.insert(job, again.active(&self.spec, trial));
+            self.active
+                .insert(job, left_trial(&again, &self.spec, trial));
             self.retry.insert(job);
             self.predict(job);
         }

@@ -325,10 +325,8 @@ impl Core {
         let json = json!(selected);
         if self.repeats.told.as_ref() != Some(&json) {
             self.outbox.extend(notes(&json));
-            let user_attrs = [("selection".to_owned(), json.clone())]
-                .into_iter()
-                .collect();
-            self.outbox.push(Write::StudyAttributes { user_attrs });
+            let note = Write::study_attribute("selection", json.clone());
+            self.outbox.push(note);
             if selection.winner.is_none() {
                 self.warn(
                     "no candidate has enough repeats with a value: nobody is the winner; the \
@@ -431,10 +429,8 @@ impl Core {
         if job.purpose == Purpose::Test
             && let Some(tested) = self.repeats.tested(&metric)
         {
-            let user_attrs = [("test".to_owned(), json!(tested))];
-            self.outbox.push(Write::StudyAttributes {
-                user_attrs: user_attrs.into_iter().collect(),
-            });
+            let note = Write::study_attribute("test", json!(tested));
+            self.outbox.push(note);
         }
     }
 }

@@ -31,25 +31,9 @@ pub struct Shortage {
 impl Core {
     /// Whether it was only room on the device that the slot's worker lacked, which others use.
     pub(super) fn lacks_room(&self, slot: usize, fault: &Fault) -> bool {
-        let before_training = match fault.kind {
-            FaultKind::Poisoned => true,
-            FaultKind::Oom => self.slots[slot].is_starting(),
-            FaultKind::Interrupted
-            | FaultKind::Killed
-            | FaultKind::CudaTransient
-            | FaultKind::CudaUnclear
-            | FaultKind::CudaSticky
-            | FaultKind::Crash
-            | FaultKind::HostOom
-            | FaultKind::Hang
-            | FaultKind::TimeLimit
-            | FaultKind::Diverged
-            | FaultKind::TaskError
-            | FaultKind::Descriptors
-            | FaultKind::Protocol
-            | FaultKind::DeviceLost
-            | FaultKind::OpenFailed => false,
-        };
+        let starting = || self.slots[slot].is_starting();
+        let before_training =
+            fault.kind == FaultKind::Poisoned || fault.kind == FaultKind::Oom && starting();
         before_training && cuda::out_of_memory(&fault.text) && self.others_fill(slot)
     }
 

@@ -151,18 +151,10 @@ impl Core {
         if exit != Exit::Storage && waiting + unsaved == 0 && outage.heals {
             return (exit, reason);
         }
-        let mut text = match exit {
-            Exit::Storage => reason,
-            Exit::Done
-            | Exit::Internal
-            | Exit::BadInput
-            | Exit::Budget
-            | Exit::Stopped
-            | Exit::Breaker
-            | Exit::Held
-            | Exit::Differs
-            | Exit::Device => format!("{reason}, and {}", outage.error),
-        };
+        let mut text = reason;
+        if exit != Exit::Storage {
+            text.push_str(&format!(", and {}", outage.error));
+        }
         if waiting > 0 {
             text.push_str(&format!(
                 "; waiting in {}, to be taken in at the next start: {}",

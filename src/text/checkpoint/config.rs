@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Deserialize;
+use strum::{EnumString, IntoStaticStr};
 
 use super::raw::{ConfigKeys, misfit};
 use super::{missing, problem};
@@ -11,7 +12,8 @@ use config::Problem;
 use files::bounded;
 
 /// The encoders that are implemented, by `model_type`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Architecture {
     /// Devlin et al. 2018.
     Bert,
@@ -40,19 +42,12 @@ impl Architecture {
 
     /// `model_type` of `config.json`.
     pub fn name(self) -> &'static str {
-        match self {
-            Architecture::Bert => "bert",
-            Architecture::Roberta => "roberta",
-            Architecture::XlmRoberta => "xlm-roberta",
-            Architecture::Camembert => "camembert",
-            Architecture::Electra => "electra",
-            Architecture::DebertaV2 => "deberta-v2",
-        }
+        self.into()
     }
 
     /// By `model_type`.
     pub fn of(name: &str) -> Option<Architecture> {
-        Architecture::ALL.into_iter().find(|a| a.name() == name)
+        name.parse().ok()
     }
 
     /// Whether positions are counted from the padding's id on, tokens of padding left out.

@@ -45,7 +45,7 @@ impl Checkpoint {
     /// # Errors
     /// It is not found, or see [`Checkpoint::open`].
     pub fn named(name: &str, models: &BTreeMap<String, PathBuf>) -> Result<Checkpoint, Problems> {
-        let dir = locate(name, models, &cache_directories()).map_err(|p| Problems(vec![p]))?;
+        let dir = locate(name, models, &cache_directories())?;
         Checkpoint::open(name, &dir)
     }
 

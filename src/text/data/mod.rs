@@ -262,8 +262,8 @@ fn check_cells(cells: &RawRow, columns: &Columns, problems: &mut FileProblems) -
     if let (Some(column), None) = (&columns.pair, &cells.pair) {
         wrong(column, "no second text", SECOND_TEXT);
     }
-    let group = columns.group.as_deref().zip(Some(cells.group.as_deref()));
-    let part = columns.part.as_deref().zip(Some(cells.part.as_deref()));
+    let group = (columns.group.as_deref(), cells.group.as_deref());
+    let part = (columns.part.as_deref(), cells.part.as_deref());
     check_placement(cells.place, group, part, problems)
 }
 

@@ -10,6 +10,7 @@ mod tokens;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use super::checkpoint::Checkpoint;
 use super::data::Row;
@@ -18,8 +19,9 @@ pub use file::Output;
 pub use tokens::tokens;
 
 /// How a row's hidden states become one vector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum EmbeddingPooling {
     /// The model's own pooler.
     Pooler,
@@ -32,11 +34,7 @@ pub enum EmbeddingPooling {
 impl EmbeddingPooling {
     /// In one word.
     pub fn name(self) -> &'static str {
-        match self {
-            EmbeddingPooling::Pooler => "pooler",
-            EmbeddingPooling::Mean => "mean",
-            EmbeddingPooling::Cls => "cls",
-        }
+        self.into()
     }
 }
 

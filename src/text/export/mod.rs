@@ -103,15 +103,11 @@ impl Exported {
                 true => format!("no {HEAD_FILE} in {}", dir.display()),
                 false => format!("no directory {}", dir.display()),
             };
-            return Err(Problems(vec![problem(
-                &file,
-                None,
-                found,
-                "a directory that `tune export` has written",
-            )]));
+            let expected = "a directory that `tune export` has written";
+            return Err(problem(&file, None, found, expected).into());
         }
         let name = dir.display().to_string();
-        let description = read(&file).map_err(|p| Problems(vec![p]));
+        let description = read(&file).map_err(Problems::from);
         let checkpoint = Checkpoint::open(&name, dir);
         let (description, checkpoint) = match (description, checkpoint) {
             (Ok(description), Ok(checkpoint)) => (description, checkpoint),

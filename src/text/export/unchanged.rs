@@ -48,7 +48,7 @@ pub fn unchanged(
 /// # Errors
 /// It has changed, or cannot be read.
 pub fn same_model(checkpoint: &Checkpoint, model: &TrainedModel<'_>) -> anyhow::Result<()> {
-    let now = (checkpoint.fingerprint()).map_err(|problem| Problems(vec![problem]))?;
+    let now = checkpoint.fingerprint().map_err(Problems::from)?;
     let then = model.about.get("model_fingerprint").and_then(Json::as_str);
     anyhow::ensure!(
         then == Some(now.as_str()),

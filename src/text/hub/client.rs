@@ -40,18 +40,15 @@ pub enum HubError {
 }
 
 impl HubError {
-    /// Whether another try may help: the connection broke, or the hub is busy.
-    pub fn passes(&self) -> bool {
-        match self {
-            HubError::Status(code) => *code == 429 || *code >= 500,
-            HubError::Broken(_) => true,
-            HubError::Silent(_)
-            | HubError::Late(_)
-            | HubError::Slow(_)
-            | HubError::Long(_)
-            | HubError::Odd(_)
-            | HubError::Unwritable(_) => false,
+    /// What is in the way where another try may help: the connection broke, or the hub is busy.
+    pub fn passing(&self) -> Option<String> {
+        if let HubError::Broken(why) = self {
+            return Some(why.clone());
         }
+        if let HubError::Status(code) = self {
+            return (*code == 429 || *code >= 500).then(|| format!("status {code}"));
+        }
+        None
     }
 }
 

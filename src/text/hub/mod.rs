@@ -278,12 +278,14 @@ impl Hub<'_> {
                     }
                     told(FetchStep::Broken(name, "the checksum is wrong"));
                 }
-                Err(trouble) if attempt < self.request.retries && trouble.passes() => {
-                    attempt += 1;
-                    told(FetchStep::Broken(name, &brief(&trouble)));
-                    std::thread::sleep(self.request.pause * attempt);
-                }
                 Err(trouble) => {
+                    let again = attempt < self.request.retries;
+                    if let Some(why) = trouble.passing().filter(|_| again) {
+                        attempt += 1;
+                        told(FetchStep::Broken(name, &why));
+                        std::thread::sleep(self.request.pause * attempt);
+                        continue;
+                    }
                     if let HubError::Long(_) = trouble {
                         // None of it can be trusted.
                         part.delete().map_err(unusable)?;
@@ -374,20 +376,6 @@ impl Hub<'_> {
             }
             HubError::Unwritable(error) => format!("{what} cannot be written: {error}"),
         })
-    }
-}
-
-/// Why a download is taken up again.
-fn brief(trouble: &HubError) -> String {
-    match trouble {
-        HubError::Broken(why) => why.clone(),
-        HubError::Status(code) => format!("status {code}"),
-        HubError::Silent(_)
-        | HubError::Late(_)
-        | HubError::Slow(_)
-        | HubError::Long(_)
-        | HubError::Odd(_)
-        | HubError::Unwritable(_) => format!("{trouble:?}"),
     }
 }
 

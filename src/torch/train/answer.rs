@@ -52,7 +52,7 @@ fn of_file(error: anyhow::Error, path: &Path) -> anyhow::Error {
             let found = format!("{}, of which the model makes no finite number", row.cell);
             let expected = "a value such as those that it was trained on";
             let source = Source::File(path.to_owned(), Some(row.line));
-            Problems(vec![Problem::new(&source, row.column, found, expected)]).into()
+            Problems::from(Problem::new(&source, row.column, found, expected)).into()
         }
         Err(error) => error,
     }

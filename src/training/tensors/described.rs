@@ -76,21 +76,16 @@ pub fn read(bytes: &[u8]) -> Result<Described, Refused> {
     let broken = |what: &str| Err(Refused::Broken(what.to_owned()));
     for (handle, object) in found.objects.all() {
         let Value::Object(at) = handle else { continue };
-        match object {
-            Object::Persistent(id) => match storage(&found.objects, *id) {
-                Some(storage) => drop(found.storages.insert(at, storage)),
-                None => return broken("a reference to something that is no storage"),
-            },
-            Object::Call(_) => match found.made(handle) {
-                Some(tensor) => drop(found.tensors.insert(at, tensor)),
-                None => return broken("a call that makes no tensor"),
-            },
-            Object::Text(_)
-            | Object::Bytes(_)
-            | Object::Tuple(_)
-            | Object::List(_)
-            | Object::Dict(_)
-            | Object::Global(_) => {}
+        if let Object::Persistent(id) = object {
+            let Some(storage) = storage(&found.objects, *id) else {
+                return broken("a reference to something that is no storage");
+            };
+            found.storages.insert(at, storage);
+        } else if let Object::Call(_) = object {
+            let Some(tensor) = found.made(handle) else {
+                return broken("a call that makes no tensor");
+            };
+            found.tensors.insert(at, tensor);
         }
     }
     Ok(found)

@@ -16,13 +16,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 
 use sha2::{Digest, Sha256};
+use strum::EnumString;
 
 use crate::{Hasher, hex};
 use entry::{Entry, Storage};
 use files::bounded;
 
-/// Types of weights that are read; all are converted to 32-bit floats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Types of weights that are read, by the words in safetensors' header; all are converted to 32-bit floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum FloatType {
     /// 32 bits.
     F32,
@@ -37,13 +39,7 @@ pub enum FloatType {
 impl FloatType {
     /// By the word in safetensors' header.
     pub fn of(word: &str) -> Option<FloatType> {
-        match word {
-            "F32" => Some(FloatType::F32),
-            "F16" => Some(FloatType::F16),
-            "BF16" => Some(FloatType::Bf16),
-            "F64" => Some(FloatType::F64),
-            _ => None,
-        }
+        word.parse().ok()
     }
 }
 

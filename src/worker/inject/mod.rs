@@ -5,4 +5,4 @@ mod faults;
 mod live;
 
 pub use faults::FaultContext;
-pub use live::{Armed, run};
+pub use live::Injected;

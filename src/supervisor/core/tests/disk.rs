@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::*;
+use super::several_nodes::records;
 use memory::Entry;
 use search::study::Job;
 use store::{CarriedOut, Changes, HeldBy, KnownTrials, RepeatSummary, TrialSummary};
@@ -59,16 +60,15 @@ impl Disk {
         }
     }
 
-    pub fn reclaimable(&self) -> Vec<Reclaimed> {
+    pub fn reclaimable(&self) -> Vec<Reclaimable> {
         self.trials
             .values()
             .filter(|t| t.state == TrialState::Running && self.is_ours(t.number))
             .map(|t| {
                 let attempts = self.attempts.get(&t.number).cloned().unwrap_or_default();
-                Reclaimed {
+                Reclaimable {
                     number: t.number,
-                    attempt: attempts.len() as u32,
-                    tally: tally_of(&attempts),
+                    attempts: records(&attempts, self.holders[&t.number]),
                 }
             })
             .collect()

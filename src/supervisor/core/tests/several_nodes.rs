@@ -67,7 +67,7 @@ fn others(disk: &Disk, asks: i64) -> OtherNodes {
 }
 
 /// Attempts as the database has them; whose the last was is all that is asked of whose they were.
-fn records(outcomes: &[Option<String>], holder: i64) -> Vec<AttemptRecord> {
+pub(super) fn records(outcomes: &[Option<String>], holder: i64) -> Vec<AttemptRecord> {
     let record = |(attempt, outcome): (usize, &Option<String>)| AttemptRecord {
         attempt: attempt as u32,
         run_id: holder,

@@ -53,10 +53,9 @@ fn an_unfinished_trial_that_fits_alone_only_gets_its_worker_when_the_others_are_
         let mut trial = foreign::trial(number, TrialState::Running);
         trial.params = at(x);
         start.trials.push(trial);
-        start.reclaimed.push(Reclaimed {
+        start.reclaimed.push(Reclaimable {
             number,
-            attempt: 0,
-            tally: Tally::default(),
+            attempts: Vec::new(),
         });
     }
     let mut card = Card::of(start);

@@ -21,7 +21,7 @@ use crate::Libtorch;
 #[derive(Clone, Copy)]
 pub struct FaultContext {
     /// libtorch, where the worker has it.
-    pub libtorch: &'static dyn Libtorch,
+    pub libtorch: &'static Libtorch,
     /// The worker's device.
     pub device: Device,
     /// The socket to the supervisor.
@@ -57,7 +57,7 @@ pub fn perform(kind: Kind, scene: &FaultContext) -> anyhow::Result<()> {
         Kind::Error => anyhow::bail!("batch 7: row 12 has no label"),
         // A plan for a worker without libtorch holds none of them.
         Kind::Exception | Kind::Terminate | Kind::Destructor => {
-            scene.libtorch.make_fault(kind, scene.device);
+            (scene.libtorch.make_fault)(kind, scene.device);
         }
         Kind::Assert
         | Kind::IllegalAddress
@@ -73,7 +73,7 @@ pub fn perform(kind: Kind, scene: &FaultContext) -> anyhow::Result<()> {
 
 fn gpu(kind: Kind, scene: &FaultContext) {
     let real = scene.device != Device::Cpu && kind != Kind::Cublas;
-    if !(real && scene.libtorch.make_fault(kind, scene.device)) {
+    if !(real && (scene.libtorch.make_fault)(kind, scene.device)) {
         texts::raise(kind);
     }
 }

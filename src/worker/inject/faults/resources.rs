@@ -23,12 +23,12 @@ const STRAY_SECONDS: libc::c_uint = 120;
 
 /// Lowers the limit of the address space and allocates until it is reached: libtorch then throws,
 /// Rust aborts.
-pub fn memory(libtorch: &dyn Libtorch) {
+pub fn memory(libtorch: &Libtorch) {
     let limit = address_space() + ROOM;
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_AS) {
         let _ = setrlimit(Resource::RLIMIT_AS, limit.min(hard), hard);
     }
-    libtorch.take_all_memory();
+    (libtorch.take_all_memory)();
 }
 
 /// The size of this process's address space, in bytes.
@@ -36,7 +36,7 @@ fn address_space() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
         .and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
-    pages.unwrap_or(0) * 4096
+    pages.unwrap_or(0) * process::host::page().unwrap_or(4096)
 }
 
 /// Opens files until there is no descriptor left, keeps them, and then fails to read one more.
