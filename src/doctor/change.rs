@@ -1,94 +1,100 @@
 //! The changes under which a command is run again, one at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use strum::{Display, EnumString, VariantArray};
+use strum::{Display, EnumString};
 
 use crate::inside::{TRACE, VARIABLES, WATCH};
 use crate::notes::{Notes, OPERATION_OF_A_TASK};
 use crate::options::with_option;
 use crate::run::{Environment, Invocation};
 
-/// A change that doctor knows.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Display, EnumString, VariantArray,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Change {
+messages::table! {
+    /// A change that doctor knows.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Display, EnumString)]
+    #[serde(rename_all = "snake_case")]
+    #[strum(serialize_all = "snake_case")]
+    pub enum Change;
+
+    /// What is known of a change.
+    #[derive(Debug)]
+    pub struct Row {
+        /// What it does, for people.
+        pub what: &'static str,
+        /// How a person makes it last.
+        pub setting: &'static str,
+        /// How much longer a run takes, as a rule: a factor of at least 1.
+        pub slowdown: f64,
+        /// The start-up module makes it, and says whether that changed anything.
+        pub noted: bool,
+        /// Variables that make it, beside what the start-up module does; `None` removes one.
+        environment: &'static [(&'static str, Option<&'static str>)],
+    }
+
     /// Each kernel is waited for: an error names the call that made it.
-    Blocking,
+    Blocking("blocking launches", "CUDA_LAUNCH_BLOCKING=1", 1.5, false, &[("CUDA_LAUNCH_BLOCKING", Some("1"))]);
     /// No TF32 in matrix products and convolutions.
-    Tf32Off,
-    /// Convolutions without cuDNN.
-    CudnnOff,
+    Tf32Off("TF32 off", "NVIDIA_TF32_OVERRIDE=0", 1.5, false, &[("NVIDIA_TF32_OVERRIDE", Some("0"))]);
+    CudnnOff("cuDNN off", "torch.backends.cudnn.enabled = False", 1.5, false, &[]);
     /// On the CPU without oneDNN, and of oneDNN, where it is used all the same, the plainest kernels.
-    OnednnOff,
+    OnednnOff("oneDNN off", "torch.backends.mkldnn.set_flags(False) and ONEDNN_MAX_CPU_ISA=SSE41",
+        2.0, false, &[("ONEDNN_MAX_CPU_ISA", Some("SSE41"))]);
     /// 32-bit floats where the program uses 16 bits.
-    Fp32,
-    /// bfloat16 where the program uses float16.
-    Bf16,
-    /// Deterministic algorithms.
-    Deterministic,
+    Fp32("32-bit floats", "32-bit floats: no autocast, no .half()", 1.5, true, &[]);
+    Bf16("bfloat16 for float16", "bfloat16 instead of float16", 1.0, true, &[]);
+    Deterministic("deterministic algorithms", "torch.use_deterministic_algorithms(True), CUBLAS_WORKSPACE_CONFIG=:4096:8",
+        2.0, true, &[("CUBLAS_WORKSPACE_CONFIG", Some(":4096:8"))]);
     /// Each tensor gets memory of its own from the driver, which sees accesses beyond it.
-    AllocatorCacheOff,
+    AllocatorCacheOff("the allocator's cache off", "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
+        3.0, false, &[("PYTORCH_NO_CUDA_MEMORY_CACHING", Some("1")), ("PYTORCH_CUDA_ALLOC_CONF", None)]);
     /// The data is loaded by the program itself.
     #[strum(serialize = "workers_0")]
     #[serde(rename = "workers_0")]
-    Workers0,
-    /// Batches of half the size.
-    HalfBatch,
-    /// Batches of one row.
-    OneRow,
-    /// No last batch that is smaller than the others.
-    DropLast,
-    /// Other seeds.
-    Seed,
+    Workers0("loader workers 0", "DataLoader(num_workers=0)", 2.0, true, &[]);
+    HalfBatch("half the batch", "half the batch size, with twice the accumulation", 2.0, true, &[]);
+    OneRow("one row a batch", "a batch size of 1", 4.0, true, &[]);
+    DropLast("no smaller last batch", "DataLoader(drop_last=True)", 1.0, true, &[]);
+    Seed("other seeds", "another seed", 1.0, true, &[]);
     /// Random numbers in place of the data.
-    Synthetic,
+    Synthetic("synthetic data", "leave out the rows that are named", 1.0, true, &[]);
     /// The operation at which it fails, on the CPU.
-    OperationOnCpu,
-    /// No GPU.
-    Cpu,
+    OperationOnCpu("the operation that is named on the CPU", "that operation on the CPU: device.fallback_ops of a task; tensor.cpu() before it in a program",
+        3.0, true, &[]);
+    Cpu("the CPU", "CUDA_VISIBLE_DEVICES=", 8.0, false, &[("CUDA_VISIBLE_DEVICES", Some(""))]);
     /// Under compute-sanitizer, which sees accesses outside of memory.
-    Sanitizer,
+    Sanitizer("compute-sanitizer memcheck", "compute-sanitizer COMMAND", 20.0, false, &[]);
     /// Under compute-sanitizer, which sees memory read that nothing has written.
-    Initcheck,
+    Initcheck("compute-sanitizer initcheck", "compute-sanitizer --tool initcheck COMMAND", 20.0, false, &[]);
     /// Without threads that other modules start, and without services that log over the network.
-    OtherThreads,
-    /// Child processes are started anew, and not forked.
-    Spawn,
+    OtherThreads("threads of other modules off", "WANDB_MODE=offline, and no threads of that module",
+        1.0, false, &[("WANDB_MODE", Some("disabled")), ("COMET_MODE", Some("disabled")), ("NEPTUNE_MODE", Some("debug")), ("TQDM_DISABLE", Some("1"))]);
+    Spawn("children spawned, not forked", "multiprocessing_context='spawn' for loaders, set_start_method('spawn') for processes",
+        1.5, true, &[]);
     /// One thread for arithmetic.
-    OneThread,
+    OneThread("one thread", "OMP_NUM_THREADS=1 and torch.set_num_threads(1)",
+        2.0, false, &[("OMP_NUM_THREADS", Some("1")), ("MKL_NUM_THREADS", Some("1")), ("OPENBLAS_NUM_THREADS", Some("1"))]);
     /// What imports change of the process's state is taken back.
-    ImportEffects,
-    /// Without `LD_LIBRARY_PATH` and `LD_PRELOAD`.
-    LibraryPath,
+    ImportEffects("effects of imports taken back", "import that module last, and set back what it changes",
+        1.0, true, &[]);
+    LibraryPath("no LD_LIBRARY_PATH, LD_PRELOAD", "unset LD_LIBRARY_PATH LD_PRELOAD",
+        1.0, false, &[("LD_LIBRARY_PATH", None), ("LD_PRELOAD", None)]);
     /// UTF-8 and a decimal point.
-    Locale,
-    /// Another time of day, on another day.
-    Clock,
-    /// A fixed seed of Python's hashes.
-    HashSeed,
+    Locale("locale C.UTF-8", "LC_ALL=C.UTF-8 PYTHONUTF8=1",
+        1.0, false, &[("LC_ALL", Some("C.UTF-8")), ("LANG", Some("C.UTF-8")), ("PYTHONUTF8", Some("1")), ("PYTHONIOENCODING", None), ("PYTHONCOERCECLOCALE", None)]);
+    Clock("another day and time", "a fixed time instead of the clock's", 1.0, true, &[]);
+    HashSeed("hash seed 0", "PYTHONHASHSEED=0", 1.0, false, &[("PYTHONHASHSEED", Some("0"))]);
     /// No variables of the environment but the common ones.
-    CleanEnvironment,
-    /// A stack of 512 MiB.
-    Stack,
+    CleanEnvironment("a clean environment", "env -i with the variables that the program needs",
+        1.0, false, &[]);
+    Stack("a stack of 512 MiB", "ulimit -s 524288", 1.0, false, &[]);
     /// In a copy of the working directory without what earlier runs seem to have left in it.
-    NoLeftovers,
+    NoLeftovers("no files of earlier runs", "delete what earlier runs have left", 1.0, false, &[]);
 }
 
 impl Change {
-    /// All of them.
-    pub const ALL: &[Change] = Change::VARIANTS;
-
-    /// What is known of it.
-    pub fn row(self) -> &'static Row {
-        &ROWS[self as usize].1
-    }
-
     /// The tool of compute-sanitizer that it runs the command under.
     pub fn sanitizer(self) -> Option<&'static str> {
         let tools = [
@@ -136,100 +142,12 @@ impl Change {
     }
 }
 
-/// What is known of a change.
-#[derive(Debug)]
-pub struct Row {
-    /// What it does, for people.
-    pub what: &'static str,
-    /// How a person makes it last.
-    pub setting: &'static str,
-    /// How much longer a run takes, as a rule: a factor of at least 1.
-    pub slowdown: f64,
-    /// The start-up module makes it, and says whether that changed anything.
-    pub noted: bool,
-    /// Variables that make it, beside what the start-up module does; `None` removes one.
-    environment: &'static [(&'static str, Option<&'static str>)],
-}
-
-/// Every change, in the order of [`Change`].
-#[rustfmt::skip] // A table: two lines a change.
-const ROWS: &[(Change, Row)] = &[
-    row(Change::Blocking, "blocking launches", "CUDA_LAUNCH_BLOCKING=1",
-        1.5, false, &[("CUDA_LAUNCH_BLOCKING", Some("1"))]),
-    row(Change::Tf32Off, "TF32 off", "NVIDIA_TF32_OVERRIDE=0",
-        1.5, false, &[("NVIDIA_TF32_OVERRIDE", Some("0"))]),
-    row(Change::CudnnOff, "cuDNN off", "torch.backends.cudnn.enabled = False",
-        1.5, false, &[]),
-    row(Change::OnednnOff, "oneDNN off", "torch.backends.mkldnn.set_flags(False) and ONEDNN_MAX_CPU_ISA=SSE41",
-        2.0, false, &[("ONEDNN_MAX_CPU_ISA", Some("SSE41"))]),
-    row(Change::Fp32, "32-bit floats", "32-bit floats: no autocast, no .half()",
-        1.5, true, &[]),
-    row(Change::Bf16, "bfloat16 for float16", "bfloat16 instead of float16",
-        1.0, true, &[]),
-    row(Change::Deterministic, "deterministic algorithms", "torch.use_deterministic_algorithms(True), CUBLAS_WORKSPACE_CONFIG=:4096:8",
-        2.0, true, &[("CUBLAS_WORKSPACE_CONFIG", Some(":4096:8"))]),
-    row(Change::AllocatorCacheOff, "the allocator's cache off", "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
-        3.0, false, &[("PYTORCH_NO_CUDA_MEMORY_CACHING", Some("1")), ("PYTORCH_CUDA_ALLOC_CONF", None)]),
-    row(Change::Workers0, "loader workers 0", "DataLoader(num_workers=0)",
-        2.0, true, &[]),
-    row(Change::HalfBatch, "half the batch", "half the batch size, with twice the accumulation",
-        2.0, true, &[]),
-    row(Change::OneRow, "one row a batch", "a batch size of 1",
-        4.0, true, &[]),
-    row(Change::DropLast, "no smaller last batch", "DataLoader(drop_last=True)",
-        1.0, true, &[]),
-    row(Change::Seed, "other seeds", "another seed",
-        1.0, true, &[]),
-    row(Change::Synthetic, "synthetic data", "leave out the rows that are named",
-        1.0, true, &[]),
-    row(Change::OperationOnCpu, "the operation that is named on the CPU", "that operation on the CPU: device.fallback_ops of a task; tensor.cpu() before it in a program",
-        3.0, true, &[]),
-    row(Change::Cpu, "the CPU", "CUDA_VISIBLE_DEVICES=",
-        8.0, false, &[("CUDA_VISIBLE_DEVICES", Some(""))]),
-    row(Change::Sanitizer, "compute-sanitizer memcheck", "compute-sanitizer COMMAND",
-        20.0, false, &[]),
-    row(Change::Initcheck, "compute-sanitizer initcheck", "compute-sanitizer --tool initcheck COMMAND",
-        20.0, false, &[]),
-    row(Change::OtherThreads, "threads of other modules off", "WANDB_MODE=offline, and no threads of that module",
-        1.0, false, &[("WANDB_MODE", Some("disabled")), ("COMET_MODE", Some("disabled")), ("NEPTUNE_MODE", Some("debug")), ("TQDM_DISABLE", Some("1"))]),
-    row(Change::Spawn, "children spawned, not forked", "multiprocessing_context='spawn' for loaders, set_start_method('spawn') for processes",
-        1.5, true, &[]),
-    row(Change::OneThread, "one thread", "OMP_NUM_THREADS=1 and torch.set_num_threads(1)",
-        2.0, false, &[("OMP_NUM_THREADS", Some("1")), ("MKL_NUM_THREADS", Some("1")), ("OPENBLAS_NUM_THREADS", Some("1"))]),
-    row(Change::ImportEffects, "effects of imports taken back", "import that module last, and set back what it changes",
-        1.0, true, &[]),
-    row(Change::LibraryPath, "no LD_LIBRARY_PATH, LD_PRELOAD", "unset LD_LIBRARY_PATH LD_PRELOAD",
-        1.0, false, &[("LD_LIBRARY_PATH", None), ("LD_PRELOAD", None)]),
-    row(Change::Locale, "locale C.UTF-8", "LC_ALL=C.UTF-8 PYTHONUTF8=1",
-        1.0, false, &[("LC_ALL", Some("C.UTF-8")), ("LANG", Some("C.UTF-8")), ("PYTHONUTF8", Some("1")), ("PYTHONIOENCODING", None), ("PYTHONCOERCECLOCALE", None)]),
-    row(Change::Clock, "another day and time", "a fixed time instead of the clock's",
-        1.0, true, &[]),
-    row(Change::HashSeed, "hash seed 0", "PYTHONHASHSEED=0",
-        1.0, false, &[("PYTHONHASHSEED", Some("0"))]),
-    row(Change::CleanEnvironment, "a clean environment", "env -i with the variables that the program needs",
-        1.0, false, &[]),
-    row(Change::Stack, "a stack of 512 MiB", "ulimit -s 524288",
-        1.0, false, &[]),
-    row(Change::NoLeftovers, "no files of earlier runs", "delete what earlier runs have left",
-        1.0, false, &[]),
-];
-
-const fn row(
-    change: Change,
-    what: &'static str,
-    setting: &'static str,
-    slowdown: f64,
-    noted: bool,
-    environment: &'static [(&'static str, Option<&'static str>)],
-) -> (Change, Row) {
-    let row = Row {
-        what,
-        setting,
-        slowdown,
-        noted,
-        environment,
+/// The environment of this process, as far as it is UTF-8.
+pub fn variables() -> BTreeMap<String, String> {
+    let both = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
     };
-    (change, row)
+    std::env::vars_os().filter_map(both).collect()
 }
 
 /// What is known of the machine that a command runs on.
@@ -367,16 +285,8 @@ impl Setting {
 
     /// Whether its runs are made for what they tell: nobody would keep it.
     pub fn only_tells(&self) -> bool {
-        match self {
-            Setting::Change(change) => change.sanitizer().is_some(),
-            Setting::Trace | Setting::Watch => true,
-            Setting::Variable(..)
-            | Setting::WithoutVariable(_)
-            | Setting::Option(..)
-            | Setting::Key(..)
-            | Setting::WithoutOption(_)
-            | Setting::WithoutFile(_) => false,
-        }
+        let sanitizer = matches!(self, Setting::Change(change) if change.sanitizer().is_some());
+        sanitizer || matches!(self, Setting::Trace | Setting::Watch)
     }
 
     /// How a person makes it last.
@@ -396,16 +306,14 @@ impl Setting {
 
     /// How much longer a run takes, as a rule.
     pub fn slowdown(&self) -> f64 {
-        match self {
-            Setting::Change(change) => change.row().slowdown,
-            Setting::Trace => 20.0,
-            Setting::Watch => 3.0,
-            Setting::Variable(..)
-            | Setting::WithoutVariable(_)
-            | Setting::Option(..)
-            | Setting::Key(..)
-            | Setting::WithoutOption(_)
-            | Setting::WithoutFile(_) => 1.0,
+        if let Setting::Change(change) = self {
+            change.row().slowdown
+        } else if *self == Setting::Trace {
+            20.0
+        } else if *self == Setting::Watch {
+            3.0
+        } else {
+            1.0
         }
     }
 }
@@ -529,12 +437,6 @@ mod tests {
         let mut host = Host::default();
         host.variables.insert("LC_ALL".into(), "C".into());
         assert!(Change::Locale.applies(&host, &notes));
-    }
-
-    #[test]
-    fn the_table_has_every_change_in_order() {
-        let listed: Vec<Change> = ROWS.iter().map(|(change, _)| *change).collect();
-        assert_eq!(listed, Change::ALL);
     }
 
     #[test]

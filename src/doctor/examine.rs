@@ -162,6 +162,8 @@ struct Examiner<'a> {
     until: Instant,
     runs: usize,
     rows: Option<Rows>,
+    /// These rows alone make it fail in the first batch, with other random numbers, too.
+    at_once: bool,
     options: Vec<String>,
     variables: Vec<String>,
     leftovers: Vec<String>,
@@ -219,6 +221,7 @@ pub fn examine(
         until: began + request.budget,
         runs: 0,
         rows: None,
+        at_once: false,
         options: Vec::new(),
         variables: Vec::new(),
         leftovers: Vec::new(),
@@ -460,7 +463,7 @@ impl Examiner<'_> {
         {
             seen.insert(Sign::Hot);
         }
-        if !self.masked && failed_at::wanders(&self.failed_at) {
+        if !self.masked && !self.at_once && failed_at::wanders(&self.failed_at) {
             seen.insert(Sign::Wanders);
         }
         if self.matrix.failures.len() > 1 + usize::from(self.masked) {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::causes::Cause;
+use crate::causes::{Cause, Tells};
 use crate::change::{Change, Setting, told};
 use crate::examine::Examined;
 use crate::matrix::Verdict;
@@ -73,15 +73,15 @@ fn mistakes(examined: &Examined) -> Vec<Hypothesis> {
     let told = |silent: &SilentError| Hypothesis {
         cause: Cause::SilentError,
         probability: 0.0,
-        what: format!("{}: {silent}", Cause::SilentError.profile().what),
+        what: format!("{}: {silent}", Cause::SilentError.row().what),
         evidence_for: vec!["seen in a run whose operations were traced".to_owned()],
         evidence_against: Vec::new(),
-        remedy: silent.kind.remedy().to_owned(),
+        remedy: silent.kind.row().remedy.to_owned(),
         workaround: None,
     };
     let of = |doubtful: bool, weight: f64| {
         let silent = notes.silent.iter();
-        let silent = silent.filter(move |silent| silent.kind.is_doubtful() == doubtful);
+        let silent = silent.filter(move |silent| silent.kind.row().doubtful == doubtful);
         silent.map(move |silent| (weight, told(silent)))
     };
     let silent = of(false, LIKELY).chain(of(true, DOUBTFUL));
@@ -95,15 +95,15 @@ fn mistakes(examined: &Examined) -> Vec<Hypothesis> {
 }
 
 fn hypothesis(examined: &Examined, ranked: Ranked, first: bool) -> Hypothesis {
-    let profile = ranked.cause.profile();
+    let profile = ranked.cause.row();
     let matrix = &examined.matrix;
     let (mut speaks_for, mut against) = (Vec::new(), Vec::new());
     for (sign, shown) in profile.shows {
         let seen = matrix.evidence.signs.contains(sign);
-        if seen && *shown >= SPEAKS * sign.background() {
+        if seen && *shown >= SPEAKS * sign.row().background {
             speaks_for.push(sign_text(*sign, examined));
         } else if !seen && *shown >= 0.8 {
-            against.push(format!("not seen: {}", sign.says()));
+            against.push(format!("not seen: {}", sign.row().says));
         }
     }
     for (settings, series) in &matrix.series {
@@ -139,7 +139,7 @@ fn hypothesis(examined: &Examined, ranked: Ranked, first: bool) -> Hypothesis {
         evidence_for: speaks_for,
         evidence_against: against,
         remedy: silent_error(&matrix.notes, ranked.cause)
-            .map_or(profile.remedy, |silent| silent.kind.remedy())
+            .map_or(profile.remedy, |silent| silent.kind.row().remedy)
             .to_owned(),
         workaround: workaround.map(|setting| setting.setting()),
     }
@@ -230,55 +230,18 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
         _ => None,
     };
     match detail {
-        Some(detail) => format!("{} ({detail})", sign.says()),
-        None => sign.says().to_owned(),
+        Some(detail) => format!("{} ({detail})", sign.row().says),
+        None => sign.row().says.to_owned(),
     }
-}
-
-/// Whether the line of code that failed says more than the cause alone.
-fn is_told_by_a_line(cause: Cause) -> bool {
-    matches!(
-        cause,
-        Cause::OwnCode
-            | Cause::BadValue
-            | Cause::LibraryMismatch
-            | Cause::Recursion
-            | Cause::ResourceLimit
-            | Cause::ShapeMismatch
-            | Cause::LastBatch
-            | Cause::TypeMismatch
-            | Cause::CheckpointMismatch
-            | Cause::BrokenFile
-            | Cause::AddressInUse
-            | Cause::UnequalRanks
-            | Cause::MissingRank
-            | Cause::EmptyData
-            | Cause::NoDevice
-            | Cause::NeedsInput
-            | Cause::AutogradGraph
-            | Cause::NotPicklable
-            | Cause::UntrustedCheckpoint
-            | Cause::Locked
-            | Cause::LeftBehind
-            | Cause::UnsetVariable
-            | Cause::UntypedCall
-            | Cause::Recomputation
-            | Cause::Deadlock
-            | Cause::EndlessLoop
-            | Cause::NativeCode
-    )
 }
 
 /// The cause with the rows, the operation, the variable or the options that were found.
 fn what(examined: &Examined, cause: Cause) -> String {
-    let profile = cause.profile();
+    let profile = cause.row();
     let notes = &examined.matrix.notes;
     let mut text = profile.what.to_owned();
-    let data = matches!(
-        cause,
-        Cause::NonFiniteInput | Cause::LabelOutOfRange | Cause::IndexOutOfRange | Cause::BadRow
-    );
-    if let Some(rows) = examined.told_rows().filter(|_| data) {
+    let tells = |of: Tells| profile.tells.contains(&of);
+    if let Some(rows) = examined.told_rows().filter(|_| tells(Tells::Rows)) {
         text = format!("{text}: {rows}");
     }
     for (of, named) in [
@@ -296,15 +259,7 @@ fn what(examined: &Examined, cause: Cause) -> String {
             text = format!("{text}: {named}");
         }
     }
-    let of_operation = matches!(
-        cause,
-        Cause::NativeCode
-            | Cause::OnednnKernel
-            | Cause::Tf32Kernel
-            | Cause::CudnnKernel
-            | Cause::GpuKernel
-            | Cause::GpuOutOfBounds
-    );
+    let of_operation = tells(Tells::Operation);
     if let Some(operation) = notes.operation.as_ref().filter(|_| of_operation) {
         text = format!("{text}; PyTorch's last operation was {operation}");
     }
@@ -316,7 +271,7 @@ fn what(examined: &Examined, cause: Cause) -> String {
     let line = failure.and_then(|f| f.line.as_ref());
     let message = failure.map_or("", |f| f.message.as_str());
     let message: String = message.chars().take(MESSAGE).collect();
-    match line.filter(|_| is_told_by_a_line(cause)) {
+    match line.filter(|_| tells(Tells::Line)) {
         Some(line) if message.is_empty() => format!("{text}: {line}"),
         Some(line) => format!("{text}: {message}, at {line}"),
         None if cause == Cause::OwnCode && !message.is_empty() => format!("{text}: {message}"),

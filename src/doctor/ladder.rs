@@ -76,29 +76,8 @@ pub enum Rung {
 
 impl fmt::Display for Rung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rung::Environment => f.write_str("environment"),
-            Rung::Fill => f.write_str("fill"),
-            Rung::MatrixProduct => f.write_str("matrix_product"),
-            Rung::Convolution => f.write_str("convolution"),
-            Rung::Memory => f.write_str("memory"),
-            Rung::ExpandableSegments => f.write_str("expandable_segments"),
-            Rung::Uncached => f.write_str("uncached"),
-            Rung::Data => f.write_str("data"),
-            Rung::Model => f.write_str("model"),
-            Rung::Loss { form, real } => write!(f, "loss.{}.{form}", labels(*real)),
-            Rung::Backward(part) => write!(f, "backward.{part}"),
-            Rung::Loader { threads } => write!(f, "loader.{threads}"),
-            Rung::Pipeline { real: true } => f.write_str("pipeline"),
-            Rung::Pipeline { real: false } => f.write_str("pipeline.synthetic"),
-            Rung::LongestKernel => f.write_str("longest_kernel"),
-            Rung::Supervision => f.write_str("supervision"),
-        }
+        f.write_str(&self.words().0)
     }
-}
-
-fn labels(real: bool) -> &'static str {
-    if real { "real" } else { "synthetic" }
 }
 
 impl Rung {
@@ -136,30 +115,37 @@ impl Rung {
         }
     }
 
-    /// What it is, for people.
-    pub fn title(&self) -> String {
+    /// Its name, for scripts, and what it is, for people.
+    #[rustfmt::skip] // A table: a line a rung.
+    fn words(&self) -> (String, String) {
+        let fixed = |name: &str, title: &str| (name.to_owned(), title.to_owned());
         match self {
-            Rung::Environment => "environment".to_owned(),
-            Rung::Fill => "fill".to_owned(),
-            Rung::MatrixProduct => "matrix product, forward and backward".to_owned(),
-            Rung::Convolution => "convolution, forward and backward".to_owned(),
-            Rung::Memory => "memory".to_owned(),
-            Rung::ExpandableSegments => "memory in expandable segments".to_owned(),
-            Rung::Uncached => "operations without the caching allocator".to_owned(),
-            Rung::Data => "data, row by row".to_owned(),
-            Rung::Model => "model on made-up rows".to_owned(),
-            Rung::Loss { form, real: true } => format!("loss {form}, the rows' labels"),
-            Rung::Loss { form, real: false } => format!("loss {form}, made-up labels"),
-            Rung::Backward(part) => match part.split_once('.') {
+            Rung::Environment => fixed("environment", "environment"),
+            Rung::Fill => fixed("fill", "fill"),
+            Rung::MatrixProduct => fixed("matrix_product", "matrix product, forward and backward"),
+            Rung::Convolution => fixed("convolution", "convolution, forward and backward"),
+            Rung::Memory => fixed("memory", "memory"),
+            Rung::ExpandableSegments => fixed("expandable_segments", "memory in expandable segments"),
+            Rung::Uncached => fixed("uncached", "operations without the caching allocator"),
+            Rung::Data => fixed("data", "data, row by row"),
+            Rung::Model => fixed("model", "model on made-up rows"),
+            Rung::Loss { form, real: true } => (format!("loss.real.{form}"), format!("loss {form}, the rows' labels")),
+            Rung::Loss { form, real: false } => (format!("loss.synthetic.{form}"), format!("loss {form}, made-up labels")),
+            Rung::Backward(part) => (format!("backward.{part}"), match part.split_once('.') {
                 Some((what, number)) => format!("backward through {what} {number}"),
                 None => format!("backward through the {part}"),
-            },
-            Rung::Loader { threads } => format!("loader, {threads} threads"),
-            Rung::Pipeline { real: true } => "whole pipeline".to_owned(),
-            Rung::Pipeline { real: false } => "whole pipeline on made-up rows".to_owned(),
-            Rung::LongestKernel => "longest kernel".to_owned(),
-            Rung::Supervision => "supervision: a worker killed and replaced".to_owned(),
+            }),
+            Rung::Loader { threads } => (format!("loader.{threads}"), format!("loader, {threads} threads")),
+            Rung::Pipeline { real: true } => fixed("pipeline", "whole pipeline"),
+            Rung::Pipeline { real: false } => fixed("pipeline.synthetic", "whole pipeline on made-up rows"),
+            Rung::LongestKernel => fixed("longest_kernel", "longest kernel"),
+            Rung::Supervision => fixed("supervision", "supervision: a worker killed and replaced"),
         }
+    }
+
+    /// What it is, for people.
+    pub fn title(&self) -> String {
+        self.words().1
     }
 
     /// Whether it says something of a GPU alone.
@@ -172,73 +158,50 @@ impl Rung {
 
     /// Whether it launches kernels in its own process.
     pub fn computes(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Rung::Fill
-            | Rung::MatrixProduct
-            | Rung::Convolution
-            | Rung::Uncached
-            | Rung::Model
-            | Rung::Loss { .. }
-            | Rung::Backward(_) => true,
-            Rung::Environment
-            | Rung::Memory
-            | Rung::ExpandableSegments
-            | Rung::Data
-            | Rung::Loader { .. }
-            | Rung::Pipeline { .. }
-            | Rung::LongestKernel
-            | Rung::Supervision => false,
-        }
+                | Rung::MatrixProduct
+                | Rung::Convolution
+                | Rung::Uncached
+                | Rung::Model
+                | Rung::Loss { .. }
+                | Rung::Backward(_)
+        )
     }
 
     /// What its process finds in its environment beside what this one has.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
-        match self {
-            Rung::ExpandableSegments => vec![(
+        const OF: &[(Rung, &str, &str)] = &[
+            (
+                Rung::ExpandableSegments,
                 "PYTORCH_CUDA_ALLOC_CONF",
-                "expandable_segments:True".to_owned(),
-            )],
+                "expandable_segments:True",
+            ),
             // Else kernels are not in the time of the operation that launches them.
-            Rung::LongestKernel => vec![("CUDA_LAUNCH_BLOCKING", "1".to_owned())],
-            Rung::Uncached => vec![("PYTORCH_NO_CUDA_MEMORY_CACHING", "1".to_owned())],
+            (Rung::LongestKernel, "CUDA_LAUNCH_BLOCKING", "1"),
+            (Rung::Uncached, "PYTORCH_NO_CUDA_MEMORY_CACHING", "1"),
+        ];
+        if let Rung::Loader { threads } = self {
+            let parallel = *threads > 0;
             // Of the library that makes tokens.
-            Rung::Loader { threads: 0 } => vec![("TOKENIZERS_PARALLELISM", "false".to_owned())],
-            Rung::Loader { threads } => vec![
-                ("TOKENIZERS_PARALLELISM", "true".to_owned()),
-                ("RAYON_NUM_THREADS", threads.to_string()),
-            ],
-            Rung::Environment
-            | Rung::Fill
-            | Rung::MatrixProduct
-            | Rung::Convolution
-            | Rung::Memory
-            | Rung::Data
-            | Rung::Model
-            | Rung::Loss { .. }
-            | Rung::Backward(_)
-            | Rung::Pipeline { .. }
-            | Rung::Supervision => Vec::new(),
+            let mut all = vec![("TOKENIZERS_PARALLELISM", parallel.to_string())];
+            all.extend(parallel.then(|| ("RAYON_NUM_THREADS", threads.to_string())));
+            return all;
         }
+        let own = OF.iter().filter(|(rung, ..)| rung == self);
+        own.map(|(_, name, value)| (*name, (*value).to_owned()))
+            .collect()
     }
 
     /// The lower rung without which it can only fail, or say nothing.
     fn needs(&self, facts: &TaskFacts) -> Option<Rung> {
-        match self {
-            Rung::Environment | Rung::Data | Rung::Supervision => None,
-            Rung::Loader { .. } | Rung::Loss { real: true, .. } => Some(Rung::Data),
-            Rung::Pipeline { real: true } if facts.learns => Some(Rung::Data),
-            Rung::Fill
-            | Rung::MatrixProduct
-            | Rung::Convolution
-            | Rung::Memory
-            | Rung::ExpandableSegments
-            | Rung::Uncached
-            | Rung::Model
-            | Rung::Loss { real: false, .. }
-            | Rung::Backward(_)
-            | Rung::LongestKernel
-            | Rung::Pipeline { .. } => Some(Rung::Environment),
+        if matches!(self, Rung::Environment | Rung::Data | Rung::Supervision) {
+            return None;
         }
+        let reads = matches!(self, Rung::Loader { .. } | Rung::Loss { real: true, .. })
+            || *self == (Rung::Pipeline { real: true }) && facts.learns;
+        Some(if reads { Rung::Data } else { Rung::Environment })
     }
 
     /// Why it is not tried, if so, after these: on a GPU or not.

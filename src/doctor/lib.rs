@@ -32,6 +32,7 @@ pub mod statistics;
 pub mod texts;
 
 #[cfg(test)]
+#[cfg(test)]
 mod recorded_tests;
 
 pub use check::{Check, Outcome};

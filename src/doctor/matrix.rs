@@ -222,23 +222,17 @@ impl Matrix {
             Verdict::TooRare => self.needed().is_some(),
             // A rare failure that comes at once may come each time now, where that would tell something.
             Verdict::Fails => {
-                let of = |setting: &Setting| match setting {
-                    Setting::Change(Change::HashSeed) => Some(Cause::HashOrder),
-                    Setting::Change(Change::Seed) => Some(Cause::SeedDependent),
-                    Setting::Change(_)
-                    | Setting::Variable(..)
-                    | Setting::WithoutVariable(_)
-                    | Setting::Option(..)
-                    | Setting::Key(..)
-                    | Setting::WithoutOption(_)
-                    | Setting::WithoutFile(_)
-                    | Setting::Trace
-                    | Setting::Watch => None,
-                };
+                let causes = [
+                    (Change::HashSeed, Cause::HashOrder),
+                    (Change::Seed, Cause::SeedDependent),
+                ];
                 let base = self.base.runs;
                 let settled = base.clean() == 0 || series.runs.clean() > 0;
-                let likely = |cause| self.evidence.probability(cause) >= UNLIKELY;
-                let tells = settings.iter().filter_map(of).any(likely);
+                let likely = |(change, cause): (Change, Cause)| {
+                    let under = settings.contains(&Setting::Change(change));
+                    under && self.evidence.probability(cause) >= UNLIKELY
+                };
+                let tells = causes.into_iter().any(likely);
                 !settled && tells && series.runs.all < MOST_CLEAN_RUNS
             }
             Verdict::Cleared | Verdict::Always | Verdict::Other | Verdict::NotApplied => false,
@@ -504,7 +498,7 @@ impl Matrix {
     /// The change that most likely ends what is most likely the cause: it is the work-around, and it was to be tried.
     fn confirming(&self) -> Option<Change> {
         let cause = self.evidence.ranking().first()?.cause;
-        let ends = cause.profile().ends.iter().filter(|(_, p)| *p >= 0.5);
+        let ends = cause.row().ends.iter().filter(|(_, p)| *p >= 0.5);
         let tried = ends.clone().any(|(change, _)| {
             self.alone(&Setting::Change(*change))
                 .is_some_and(|s| s.runs.all > 0)
@@ -538,16 +532,10 @@ impl Matrix {
             .filter(fails)
             .filter_map(|(settings, series)| {
                 let setting = settings.first()?.clone();
-                let own = match &setting {
-                    Setting::Change(change) => hope(*change),
-                    Setting::Variable(..)
-                    | Setting::WithoutVariable(_)
-                    | Setting::Option(..)
-                    | Setting::Key(..)
-                    | Setting::WithoutOption(_)
-                    | Setting::WithoutFile(_)
-                    | Setting::Trace
-                    | Setting::Watch => 0.5,
+                let own = if let Setting::Change(change) = setting {
+                    hope(change)
+                } else {
+                    0.5
                 };
                 Some((own + 1.0 - series.runs.expected(), setting))
             })

@@ -13,36 +13,16 @@ use crate::leftovers::Leftover;
 use crate::silent::SilentError;
 
 /// The start-up module, which Python imports by the name of the first file, with the parts that this one imports.
+#[rustfmt::skip] // A table: a line a file.
 pub const MODULE: [(&str, &str); 8] = [
     ("sitecustomize.py", include_str!("startup/sitecustomize.py")),
-    (
-        "_tune_doctor/mistakes.py",
-        include_str!("startup/_tune_doctor/mistakes.py"),
-    ),
-    (
-        "_tune_doctor/notes.py",
-        include_str!("startup/_tune_doctor/notes.py"),
-    ),
-    (
-        "_tune_doctor/python.py",
-        include_str!("startup/_tune_doctor/python.py"),
-    ),
-    (
-        "_tune_doctor/silent.py",
-        include_str!("startup/_tune_doctor/silent.py"),
-    ),
-    (
-        "_tune_doctor/tracing.py",
-        include_str!("startup/_tune_doctor/tracing.py"),
-    ),
-    (
-        "_tune_doctor/training.py",
-        include_str!("startup/_tune_doctor/training.py"),
-    ),
-    (
-        "_tune_doctor/watching.py",
-        include_str!("startup/_tune_doctor/watching.py"),
-    ),
+    ("_tune_doctor/mistakes.py", include_str!("startup/_tune_doctor/mistakes.py")),
+    ("_tune_doctor/notes.py", include_str!("startup/_tune_doctor/notes.py")),
+    ("_tune_doctor/python.py", include_str!("startup/_tune_doctor/python.py")),
+    ("_tune_doctor/silent.py", include_str!("startup/_tune_doctor/silent.py")),
+    ("_tune_doctor/tracing.py", include_str!("startup/_tune_doctor/tracing.py")),
+    ("_tune_doctor/training.py", include_str!("startup/_tune_doctor/training.py")),
+    ("_tune_doctor/watching.py", include_str!("startup/_tune_doctor/watching.py")),
 ];
 
 /// The file that says that a process prints its stacks when it is sent SIGUSR2.
@@ -437,7 +417,9 @@ impl Notes {
 
     /// The first mistake that raises no error and may be why the program fails in the end.
     pub fn silent_error(&self) -> Option<&SilentError> {
-        self.silent.iter().find(|silent| !silent.kind.is_doubtful())
+        self.silent
+            .iter()
+            .find(|silent| !silent.kind.row().doubtful)
     }
 
     /// Most processes of any loader.

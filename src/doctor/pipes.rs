@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Of these processes, the first that waits in a write to its output or its error output, where that is a pipe that only
-/// others of them could read: `python clean.py waits to write to its standard error, which python train.py does not read`.
+/// Of these processes, the first that waits in a write to a pipe that only others of them could read: to its output or its
+/// error output (`python clean.py waits to write to its standard error, which python train.py does not read`), or to another
+/// one, as of a queue, while its reader waits for a process to end.
 pub fn unread(processes: &[u32]) -> Option<String> {
     let waits = |pid: &u32| {
         let fd = written_to(*pid)?;
@@ -12,29 +13,50 @@ pub fn unread(processes: &[u32]) -> Option<String> {
         let reader = processes
             .iter()
             .find(|other| *other != pid && reads(**other, &pipe))?;
-        let stream = if fd == 1 { "output" } else { "error" };
-        Some(format!(
-            "{} waits to write to its standard {stream}, which {} does not read",
-            name(*pid),
-            name(*reader)
-        ))
+        let (writer, reader_name) = (name(*pid), name(*reader));
+        let waits = |stream: &str| format!("{writer} waits to write to {stream}");
+        match fd {
+            1 => {
+                Some(waits("its standard output") + &format!(", which {reader_name} does not read"))
+            }
+            2 => {
+                Some(waits("its standard error") + &format!(", which {reader_name} does not read"))
+            }
+            _ if waits_for_an_end(*reader) => Some(
+                waits("a queue or pipe")
+                    + &format!(
+                        ", and {reader_name}, which is to read it, waits for a process to end"
+                    ),
+            ),
+            _ => None,
+        }
     };
     processes.iter().find_map(waits)
 }
 
-/// The standard stream that a thread of a process is writing to.
+/// Whether the first thread of a process waits until a process that it has started ends.
+fn waits_for_an_end(pid: u32) -> bool {
+    let syscall = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    let number = syscall
+        .split_whitespace()
+        .next()
+        .and_then(|n| n.parse().ok());
+    number.is_some_and(|number: i64| [libc::SYS_wait4, libc::SYS_waitid].contains(&number))
+}
+
+/// What a thread of a process is writing to.
 fn written_to(pid: u32) -> Option<u32> {
     let mut tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     tasks.find_map(|task| write(&fs::read_to_string(task.path().join("syscall")).ok()?))
 }
 
-/// The standard stream of a write, of `/proc/PID/syscall`: its number, then its arguments.
+/// The file of a write, of `/proc/PID/syscall`: its number, then its arguments.
 fn write(syscall: &str) -> Option<u32> {
     let mut fields = syscall.split_whitespace();
     let number: i64 = fields.next()?.parse().ok()?;
     let fd = u32::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok()?;
     let writes = [libc::SYS_write, libc::SYS_writev].contains(&number);
-    (writes && [1, 2].contains(&fd)).then_some(fd)
+    (writes && fd > 0).then_some(fd)
 }
 
 fn pipe_of(pid: u32, fd: u32) -> Option<PathBuf> {
@@ -83,7 +105,7 @@ mod tests {
     fn a_write_to_a_standard_stream_is_told_from_other_calls() {
         let call = |number: i64, fd: &str| write(&format!("{number} {fd} 0x7f 0x10 0x0 0x0 0x0"));
         assert_eq!(call(libc::SYS_write, "0x2"), Some(2));
-        assert_eq!(call(libc::SYS_write, "0x5"), None);
+        assert_eq!(call(libc::SYS_write, "0x5"), Some(5));
         assert_eq!(call(libc::SYS_read, "0x1"), None);
         assert_eq!(write("running"), None);
         assert!(is_for_reading("pos:\t0\nflags:\t02000000\n"));

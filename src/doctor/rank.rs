@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use strum::VariantArray;
 
 use crate::causes::{Cause, Profile};
 use crate::change::Change;
@@ -90,11 +89,8 @@ impl Evidence {
     }
 
     fn log_weight(&self, cause: Cause) -> f64 {
-        let profile = cause.profile();
-        let signs: f64 = Sign::VARIANTS
-            .iter()
-            .map(|s| self.of_sign(profile, *s))
-            .sum();
+        let profile = cause.row();
+        let signs: f64 = Sign::ALL.iter().map(|s| self.of_sign(profile, *s)).sum();
         let changes: f64 = self
             .changed
             .iter()
@@ -133,7 +129,7 @@ impl Evidence {
 
     /// The logarithm of the ratio of a sign, or of its absence, to its background.
     fn of_sign(&self, profile: &Profile, sign: Sign) -> f64 {
-        let background = sign.background();
+        let background = sign.row().background;
         let shown = profile.shows.iter().find(|s| s.0 == sign);
         let p = shown.map_or(background, |s| s.1);
         match self.signs.contains(&sign) {
@@ -237,7 +233,7 @@ mod tests {
     #[test]
     fn every_cause_is_first_where_all_that_it_shows_is_seen() {
         for cause in Cause::ALL {
-            let profile = cause.profile();
+            let profile = cause.row();
             let likely = profile.shows.iter().filter(|s| s.1 >= 0.5).map(|s| s.0);
             let signs: Vec<Sign> = likely.collect();
             let mut evidence = evidence(&signs);

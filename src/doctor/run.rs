@@ -15,7 +15,7 @@ use crate::{foreign, mapped, pipes};
 use fault::Death;
 use process::child::{self, ChildState, GroupLeader};
 use process::evidence::oom_kills;
-use process::host;
+use process::host::{self, Family};
 use process::orphans::{ProcessMark, VARIABLE};
 
 /// How much of a run's output is kept, in bytes, of its end.
@@ -29,9 +29,6 @@ const SAMPLE: Duration = Duration::from_millis(250);
 
 /// Processor time between two samples that is work, in ticks of 10 ms: a timer or a poll now and then is none.
 const BUSY_TICKS: u64 = 3;
-
-/// The kernel's ticks of processor time a second.
-const TICKS: u64 = 100;
 
 /// What it is given to print its stacks, and after that to end, once it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -220,8 +217,7 @@ fn cut_under(end: &RunEnd, mapped: &BTreeMap<PathBuf, u64>, dir: &Path) -> Optio
 fn used_up(end: &RunEnd, limited: Option<(u64, u64)>) -> Option<String> {
     let killed = [libc::SIGKILL, libc::SIGXCPU];
     end.signal().filter(|signal| killed.contains(signal))?;
-    let (ticks, limit) = limited?;
-    let used = ticks / TICKS;
+    let (used, limit) = limited?;
     // It has gone on after the last sample.
     (used + 1 >= limit).then_some(())?;
     Some(format!(
@@ -342,7 +338,7 @@ struct Watch<'a> {
     unread: Option<String>,
     /// Files that it has mapped by the samples so far ([`mapped`]).
     mapped: BTreeMap<PathBuf, u64>,
-    /// Ticks of processor time that its first process had used, and seconds that this might use, by the last sample.
+    /// Seconds of processor time that its first process had used, and that this might use, by the last sample.
     limited: Option<(u64, u64)>,
 }
 
@@ -400,8 +396,9 @@ impl Watch<'_> {
         if self.training_from.is_none() && trains() {
             self.training_from = Some(self.memory.len());
         }
-        if let Some(sample) = host::look(&BTreeSet::from([pid]), None) {
-            self.memory.extend(sample.processes.get(&pid));
+        let family = Family::of(pid);
+        if !family.pids.is_empty() {
+            self.memory.push(family.memory);
         }
         let printed = self
             .output
@@ -413,21 +410,20 @@ impl Watch<'_> {
             self.went_on = now;
         }
         self.batches = batches;
-        let activity = host::activity(pid);
-        let busy = activity.wants || activity.ticks >= self.ticks + BUSY_TICKS;
+        let busy = family.wants || family.ticks >= self.ticks + BUSY_TICKS;
         if printed != self.printed || busy {
             self.active = now;
         }
-        mapped::add_mapped(&mut self.mapped, &host::family(pid));
+        mapped::add_mapped(&mut self.mapped, &family.pids);
         self.limited = host::limited_time(pid).or(self.limited);
-        (self.printed, self.ticks) = (printed, activity.ticks);
-        self.most_ticks = self.most_ticks.max(activity.ticks);
+        (self.printed, self.ticks) = (printed, family.ticks);
+        self.most_ticks = self.most_ticks.max(family.ticks);
     }
 
     /// Has it print its stacks where it stands still, then end.
     fn terminate(&mut self, stop: Stop) {
         if matches!(stop, Stop::Hung(Hang::Still(_))) {
-            self.unread = pipes::unread(&host::family(self.leader.pid()));
+            self.unread = pipes::unread(&Family::of(self.leader.pid()).pids);
         }
         if matches!(stop, Stop::Hung(_)) && self.dir.join(crate::notes::STACKS).exists() {
             self.leader.signal(Signal::SIGUSR2);
@@ -444,12 +440,6 @@ impl Watch<'_> {
             thread::sleep(LOOK);
         }
     }
-}
-
-/// Bytes of `/dev/shm`; `None`: there is none.
-pub fn shared_memory() -> Option<u64> {
-    let found = nix::sys::statvfs::statvfs("/dev/shm").ok()?;
-    Some(found.blocks() * found.fragment_size())
 }
 
 /// A directory for the notes of one run, below `base`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use strum::{Display, VariantArray};
+use strum::Display;
 
 use crate::noted;
 use crate::notes::Notes;
@@ -12,322 +12,186 @@ use crate::signature::{Hang, Signature};
 use crate::texts;
 use fault::Death;
 
-/// A sign. What people read of it is in a table ([`Sign::says`]).
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Display, VariantArray, Hash,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Sign {
-    /// It does not fail every time.
-    Flaky,
-    /// It stands still.
-    Hang,
-    /// It computes on and on, but neither prints nor takes a batch.
-    Loops,
-    /// It ends by a signal of native code.
-    NativeCrash,
-    /// It ends by SIGBUS.
-    BusError,
-    /// It ends by SIGILL.
-    IllegalInstruction,
-    /// It is killed.
-    Killed,
-    /// The kernel's OOM killer ended it.
-    OomKilled,
-    /// It says that host memory is used up.
-    OutOfMemory,
-    /// It says that GPU memory is used up.
-    OutOfGpuMemory,
-    /// Its memory grew from batch to batch until the end.
-    MemoryGrows,
-    /// It ends with a Python exception.
-    Exception,
-    /// The error is one of CUDA.
-    Cuda,
-    /// The error is CUDA's illegal instruction (715).
-    CudaIllegalInstruction,
-    /// The error is an illegal address or a misaligned one.
-    CudaAddress,
-    /// A device-side assertion failed.
-    CudaAssert,
+messages::table! {
+    /// A sign.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Display, Hash)]
+    #[serde(rename_all = "snake_case")]
+    #[strum(serialize_all = "snake_case")]
+    pub enum Sign;
+
+    /// What is known of a sign.
+    pub struct Row {
+        /// How often it is seen with causes that have nothing to do with it, in 0 to 1.
+        pub background: f64,
+        /// What was seen, for people.
+        pub says: &'static str,
+        /// A regular expression of texts that are this sign, looked for in the last lines of the output ([`texts::signs`]).
+        pub pattern: Option<&'static str>,
+    }
+
+    Flaky(0.12, "it does not fail every time", None);
+    Hang(0.05, "it stands still", None);
+    Loops(0.03, "it computes on and on, but neither prints nor takes a batch", None);
+    NativeCrash(0.12, "native code crashed",
+        // A training of a task is a process of its own, whose end is told by another one.
+        Some(r"the worker died of SIG(?:SEGV|ABRT|FPE)"));
+    BusError(0.01, "it ends by SIGBUS", Some(r"the worker died of SIGBUS"));
+    IllegalInstruction(0.01, "it ends by SIGILL, the processor's illegal instruction",
+        Some(r"the worker died of SIGILL"));
+    Killed(0.03, "it was killed", None);
+    OomKilled(0.01, "the kernel's OOM killer ended it", None);
+    OutOfMemory(0.01, "host memory was used up",
+        Some(r"MemoryError|std::bad_alloc|(?i:cannot allocate memory)|DefaultCPUAllocator|Unable to allocate .*(?:GiB|MiB|KiB)|\bENOMEM\b"));
+    OutOfGpuMemory(0.01, "GPU memory was used up", None);
+    MemoryGrows(0.05, "its memory grew until the end", None);
+    Exception(0.5, "it ends with a Python exception", None);
+    Cuda(0.05, "CUDA failed", None);
+    CudaIllegalInstruction(0.01, "CUDA's illegal instruction (715)",
+        Some(r"(?i)an illegal instruction was encountered|CUDA_ERROR_ILLEGAL_INSTRUCTION|cudaErrorIllegalInstruction"));
+    CudaAddress(0.01, "CUDA's illegal or misaligned address",
+        Some(r"(?i)illegal memory access|misaligned address|CUDA_ERROR_ILLEGAL_ADDRESS|invalid __global__"));
+    CudaAssert(0.01, "an assertion failed on the GPU", Some(r"(?i)device-side assert"));
     /// CUDA's device not ready (600), or a handle that is gone.
-    CudaNotReady,
-    /// The driver does not fit, or there is no kernel for the card.
-    CudaInstallation,
-    /// The GPU is gone.
-    GpuLost,
-    /// The device is in use or not permitted.
-    GpuBusy,
-    /// It names a label or a class that is out of range.
-    LabelText,
-    /// It names an index that is out of range.
-    IndexText,
-    /// The innermost frames are those of an embedding.
-    EmbeddingFrames,
-    /// It names shapes that do not fit.
-    ShapeText,
-    /// The innermost frames are those of a loss.
-    LossFrames,
-    /// It names types or devices of tensors that do not belong together.
-    TypeText,
-    /// It names weights that a model lacks, or does not have.
-    StateDictText,
-    /// It names a file that cannot be read as what it should be.
-    BrokenFileText,
-    /// It names an address or port that is in use.
-    AddressText,
-    /// A link in the working directory, or below it, leads nowhere.
-    DanglingLink,
-    /// It happens where processes of a group wait for each other.
-    GroupFrames,
-    /// It happens where processes become a group.
-    RendezvousFrames,
-    /// It names a data set, a list or a folder in which nothing is.
-    EmptyText,
-    /// It names a GPU that is not there.
-    NoDeviceText,
-    /// It wants an answer from its standard input.
-    InputText,
+    CudaNotReady(0.01, "CUDA's `device not ready` (600)", Some(r"(?i)device not ready|handles_\.at\(i\)|dxgk"));
+    CudaInstallation(0.01, "driver, libraries and card do not fit",
+        Some(r"(?i)no kernel image|driver version is insufficient|unsupported toolchain|forward compatibility|driver.*too old|PTX JIT|CUDNN_STATUS_(?:NOT_INITIALIZED|VERSION_MISMATCH)|version mismatch.*NVML|libcudnn|libcublas"));
+    GpuLost(0.01, "the GPU is gone",
+        Some(r"(?i)GPU is lost|fallen off the bus|no CUDA-capable device|unknown error.*cuda|uncorrectable ECC|cudaErrorDevicesUnavailable.*lost"));
+    GpuBusy(0.01, "the GPU is in use or not permitted",
+        Some(r"(?i)all CUDA-capable devices are busy|devices? .*unavailable|exclusive"));
+    LabelText(0.01, "it names a label that is out of range",
+        Some(r"(?i)target -?\d+ is out of bounds|label\w* .*out of range|class (?:label|index|values?) .*(?:range|bounds|smaller)|t >= 0 && t < n_classes|cur_target|all elements of target should be"));
+    IndexText(0.03, "it names an index that is out of range",
+        Some(r"(?i)(?:^|[^t] )index out of range|index -?\d+ is out of bounds|indexSelect|srcIndex < srcSelectDimSize|out of bounds for (?:dimension|axis)"));
+    EmbeddingFrames(0.03, "it happens in an embedding",
+        Some(r"/nn/modules/sparse\.py|, in embedding|embedding\("));
+    ShapeText(0.03, "it names shapes that do not fit",
+        Some(r"(?i)size of tensor .* must match|shapes cannot be multiplied|mismatch\b.*(?:size|shape|dim)|(?:size|shape)s? .*mismatch|target size .*different|to match target batch_size|is invalid for input of size|could not broadcast|expected .*(?:got|but) .*(?:dim|shape|size)|to be equal size|multi-target not supported|more than 1 value per channel|dimension .*(?:out of range|specified as 0)|must (?:have|be) the same|must match|weight tensor should be defined|inconsistent tensor size|resize storage that is not resizable"));
+    LossFrames(0.05, "it happens in a loss",
+        // Not in a line of code that a traceback quotes: what that calls before the loss may have failed.
+        Some(r"(?m)/nn/modules/loss\.py|line \d+,? in \w*(?:loss|criterion|entropy)\w*$|^\S.*(?:_loss\b|cross_entropy|nll_loss)"));
+    TypeText(0.01, "it names types or devices of tensors that do not belong together",
+        Some(r"(?i)expected scalar type|not implemented for '\w+'|must have the same dtype|found dtype|expected all tensors to be on the same device|should be the same|is on \w+(?::\d)?,? (?:but|different)|not on the expected device|dtypes? not supported|unsupported (?:data ?type|dtype|scalartype)|got unsupported|expected object of (?:scalar|device) type|tensor for argument .* (?:type|device)|can't convert \w+:?\d? device type tensor"));
+    StateDictText(0.01, "it names weights that the model lacks, or does not have",
+        Some(r"(?i)loading state_dict|loaded state dict (?:contains|has)|missing key\(s\)|unexpected key\(s\)|size mismatch for [\w.]+:"));
+    BrokenFileText(0.01, "it names a file that cannot be read as what it should be",
+        Some(r"UnpicklingError|invalid load key|PytorchStreamReader|(?i:not a zip (?:archive|file))|BadZipFile|HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|pickle data was truncated|(?i:unexpected end of (?:file|data))|JSONDecodeError|ParserError|(?i:file (?:is|appears to be|may be)? ?(?:truncated|corrupt\w*))|Expecting (?:value|property name)|Extra data: line|ended before the end-of-stream|BadGzipFile|Not a gzipped file|incorrect (?:data|header) check|LZMAError|Input format not supported|magic number|TOMLDecodeError|yaml\.\w+\.\w+Error|ParseError|not (?:a )?(?:well-formed|valid) (?:JSON|YAML|XML|TOML)|failed finding central directory|not a database|cannot identify image file|truncated file read|CRC check failed|cannot reshape array of size|No data left in file|Ran out of input|byte order different from the native"));
+    AddressText(0.01, "it names an address or port that is in use",
+        Some(r"(?i)address already in use|EADDRINUSE|failed to listen on any|port \d+ .*in use"));
+    DanglingLink(0.01, "a link in the working directory leads nowhere", None);
+    GroupFrames(0.01, "it happens where processes of a group wait for each other",
+        Some(r"distributed_c10d\.py|gloo::EnforceNotMet|gloo/transport|ProcessGroup(?:Gloo|NCCL)"));
+    RendezvousFrames(0.01, "it happens where a group of processes is made",
+        Some(r"\bin init_process_group\b|distributed/rendezvous\.py|\d+/\d+ clients joined"));
+    EmptyText(0.01, "it names a data set, a list or a folder in which nothing is",
+        Some(r"(?i)num_samples should be a positive|num_samples=0|expects? a non-empty|expected a non-empty|found (?:0|no) (?:\w+ )?(?:files|images|samples|rows|examples|valid)|no (?:files|images|samples|rows|examples|data) (?:found|in|match)|dataset is empty|empty (?:dataset|sequence|list|batch)|max\(\) (?:arg|iterable argument) is|zero-size array"));
+    NoDeviceText(0.01, "it names a GPU that is not there",
+        Some(r"(?i)no cuda gpus are available|deserialize object on (?:a )?cuda|invalid device ordinal|not compiled with cuda|found no nvidia driver|cuda\.is_available\(\) is false|invalid device id"));
+    InputText(0.01, "it asks for input, and there is none", Some(r"EOFError: EOF when reading a line"));
     /// It names the graph of gradients: changed in place, used up, or not there.
-    GraphText,
-    /// It names something that cannot be sent to another process.
-    PickleText,
-    /// It names a class that a checkpoint may not bring.
-    UntrustedText,
-    /// It names a lock that another process holds.
-    LockedText,
-    /// It names a file or directory that is there already.
-    ExistsText,
-    /// The name of that is made of a date and a time of day.
-    StampText,
-    /// It names a variable of the environment that is not set.
-    UnsetText,
-    /// Its arguments are not those that the program takes.
-    UsageText,
-    /// It names something that this version of a library does not have.
-    ApiText,
-    /// It names a limit of the system on threads, processes, memory that is locked or sizes of files.
-    LimitText,
-    /// It names a limit of time.
-    TimeText,
-    /// It names something that it has waited for in vain.
-    WaitText,
-    /// It names a value that is not of the form that it should have.
-    ValueText,
-    /// It ends by itself, with a status and without a traceback.
-    OwnExit,
+    GraphText(0.01, "it names the graph of gradients",
+        Some(r"(?i)modified by an inplace operation|backward through the graph a second time|does not require grad and does not have a grad_fn|leaf variable that requires grad|appears to not have been used in the graph|inference tensors? (?:cannot|do not)|inplace update to inference tensor|can't call numpy\(\) on tensor that requires grad"));
+    PickleText(0.01, "it names something that cannot be sent to another process",
+        Some(r"(?i)picklingerror|can't (?:pickle|get (?:local )?(?:object|attribute))|cannot (?:be pickled|pickle)|finished its\s+bootstrapping phase|daemonic processes are not allowed"));
+    UntrustedText(0.01, "it names a class that a checkpoint may not bring",
+        Some(r"(?i)unsupported global|weights_only|add_safe_globals"));
+    LockedText(0.01, "it names a lock that another process holds",
+        Some(r"(?i)(?:database|table|file) is locked|(?:acquire|obtain) (?:the )?lock|lock .*(?:timed? ?out|held by)|\[Errno 11\]|BlockingIOError"));
+    ExistsText(0.01, "it names a file or directory that is there already",
+        Some(r"(?i)FileExistsError|file exists|already exists|directory not empty"));
+    StampText(0.003, "the name of that is made of the time",
+        Some(r"(?i)exists\b[^\n]*\d{4}-?\d\d-?\d\d[-_T ]\d\d[-_:.h]?\d\d"));
+    UnsetText(0.01, "it names a variable of the environment that is not set",
+        Some(r"(?i)environment variable \S+ (?:expected, but )?(?:is )?not set|please set (?:the )?\S* ?environment variable|(?:<frozen os>|/os\.py).{1,3}line \d+, in __getitem__"));
+    UsageText(0.01, "it says that its arguments are not those that it takes",
+        Some(r"(?mi)^usage: |error: (?:the following arguments are required|unrecognized arguments|argument .*(?:invalid|expected))|(?:unrecognized|unknown|invalid|no such|missing) (?:option|argument|command|flag)\b|try '.* --help'|could not override|missing mandatory value"));
+    ApiText(0.01, "it names something that this version of a library lacks",
+        Some(r"(?i)module '[\w.]+' has no attribute|cannot import name '\w+' from '[\w.]+'|got an unexpected keyword argument|(?:was|were|has been|have been|is) (?:deprecated and )?removed (?:in|from|since)|no longer (?:supported|available|exists?)|requires (?:torch|numpy|python|transformers|cuda)\b.*(?:[<>=]=|version)|is required .* but found|DistributionNotFound|VersionConflict|incompatible versions?|unsupported (?:pickle protocol|opset)"));
+    LimitText(0.01, "it names a limit on threads, processes or sizes of files",
+        Some(r"(?i)file too large|file size limit exceeded|EFBIG|can't start new thread|pthread_create|thread creation failed|fork: .*(?:temporarily unavailable|resource)|cannot fork|cannot lock memory|no locks available"));
+    TimeText(0.01, "it names a limit of time",
+        Some(r"(?i)due to time limit|time limit (?:reached|exceeded)|alarm clock|cpu time limit|walltime|wall time"));
+    WaitText(0.01, "it has waited for something in vain",
+        Some(r"(?i)\btimed out\b|TimeoutError|TimeoutExpired|queue\.Empty|DistStoreError|waiting for clients|watchdog caught|deadline exceeded|BrokenBarrierError"));
+    ValueText(0.01, "it names a value that does not have the form that it should",
+        Some(r"could not convert string to float|invalid literal for int|does not match format|unconverted data remains|Invalid isoformat|Error tokenizing data|cannot convert (?:float NaN|the series)|not enough values to unpack|too many values to unpack|invalid literal for Fraction|ConversionSyntax|\((?:\w+ )?non-numeric"));
+    OwnExit(0.15, "it ends by itself with a status, and without a traceback", None);
     /// The program's own code raises the error: a `raise` or an `assert`.
-    OwnRaise,
+    OwnRaise(0.15, "its own code raises the error", None);
     /// It fails at other rows with other seeds: no row is in each of the last batches.
-    Wanders,
+    Wanders(0.3, "it fails at other rows with other random numbers", None);
     /// One run fails otherwise than another, with nothing changed.
-    Various,
-    /// The time that it may use is used up.
-    ProcessorTime,
-    /// It was ended by a timer that the program itself has set.
-    OwnTimer,
-    /// A program that it has started waits for somebody to read what it prints.
-    Unread,
-    /// It wrote to a pipe that nobody had open for reading any more.
-    PipeText,
-    /// A file that it had mapped into memory was cut short.
-    MappedFileCut,
-    /// Native code that `ctypes` calls ended it, and nothing says what that takes.
-    UntypedCall,
-    /// A part that is computed again for the backward pass does not compute the same.
-    RecomputedText,
-    /// The path of a socket.
-    SocketPathText,
+    Various(0.03, "it fails in different ways from run to run", None);
+    ProcessorTime(0.01, "its time is limited, and used up", None);
+    OwnTimer(0.003, "it is ended by a timer that the program has set itself, and has not taken back", None);
+    Unread(0.003, "a program that it has started waits for somebody to read what it writes", None);
+    PipeText(0.005, "it writes to a pipe whose reader has ended", Some(r"(?m)^BrokenPipeError\b"));
+    MappedFileCut(0.001, "a file that it had mapped into memory was cut short under it", None);
+    UntypedCall(0.003, "it happens in a function that is called by ctypes, and no argtypes say what that takes", None);
+    RecomputedText(0.003, "it names a part that did not compute the same when it was computed again",
+        Some(r"torch\.utils\.checkpoint: .*(?:different number of tensors|different metadata|recomput)"));
+    SocketPathText(0.003, "it says that the path of a socket is too long",
+        Some(r"AF_UNIX path too long|(?i:socket path .*too long)"));
     /// The card was near where it slows down each time it failed, and cooler before.
-    Hot,
-    /// Under WSL, an operation took longer than half of what Windows allows.
-    LongKernel,
-    /// It names NaN, infinity or a value that is not in 0 to 1.
-    NotFiniteText,
+    Hot(0.01, "the card was hot each time it failed", None);
+    /// Under WSL alone.
+    LongKernel(0.01, "an operation takes longer than half of Windows' 2 s", None);
+    NotFiniteText(0.03, "it names values that are not finite, or not in 0 to 1",
+        Some(r"(?i)\bnan\b|\binf(?:inity)?\b|non-?finite|not finite|should be between 0 and 1|input_val >= zero|returned nan values|\bdiverge[sd]?\b|\bexploded\b|\bblew up\b"));
     /// Rows of the last batch have values that are not finite.
-    NotFiniteRows,
-    /// A module's result is not finite although what it was given is.
-    NotFiniteModule,
-    /// A gradient is not finite, of finite values.
-    NotFiniteGradient,
-    /// Weights are not finite.
-    NotFiniteWeights,
-    /// A mistake of the training raises no error.
-    SilentError,
-    /// The program computes with 16-bit floats.
-    Half,
-    /// The frames, or the last operation, are those of the backward pass.
-    Backward,
-    /// The last operation is one that cuDNN has kernels for.
-    OperationOfCudnn,
-    /// The last operation is one that may use TF32.
-    OperationWithTf32,
+    NotFiniteRows(0.01, "rows that it has taken are not finite", None);
+    NotFiniteModule(0.03, "a module or operation makes values that are not finite of finite ones", None);
+    NotFiniteGradient(0.03, "a gradient is not finite, of finite values", None);
+    NotFiniteWeights(0.01, "weights are not finite", None);
+    SilentError(0.003, "the training makes a mistake that raises no error", None);
+    Half(0.08, "it computes with 16-bit floats", None);
+    Backward(0.08, "it happens in the backward pass",
+        Some(r"torch/autograd/|, in backward|\.backward\(|BackwardBackend|Backward\d"));
+    OperationOfCudnn(0.05, "the last operation is one that cuDNN and oneDNN have kernels for", None);
+    OperationWithTf32(0.05, "the last operation is one that may use TF32", None);
     /// It had not taken a batch of any loader.
-    NoBatch,
-    /// The innermost own frame reads a row of the data set.
-    RowFrames,
-    /// A loader's process ended.
-    LoaderWorkerDied,
-    /// Loaders have processes of their own.
-    LoaderWorkers,
-    /// It was forked while it had threads.
-    ForkWithThreads,
-    /// CUDA was initialised before a fork.
-    CudaInFork,
+    NoBatch(0.3, "it had not begun to train yet", None);
+    RowFrames(0.05, "it happens while a row is read",
+        Some(r", in __getitem__|, in fetch\b|/utils/data/_utils/fetch\.py|, in collate|line \d+ in __getitem__"));
+    LoaderWorkerDied(0.03, "a loader's process ended",
+        Some(r"DataLoader worker(?: \(|s? exited)|Pin memory thread exited|worker process .*(?:died|exited)|BrokenProcessPool"));
+    LoaderWorkers(0.3, "loaders have processes", None);
+    ForkWithThreads(0.12, "it was forked while it had threads", None);
+    CudaInFork(0.01, "CUDA was used before a fork",
+        Some(r"re-initialize CUDA in forked subprocess|initialization error.*fork"));
     /// `/dev/shm` is small or full, or its text names shared memory.
-    SharedMemory,
-    /// A module of the standard library is hidden by another file.
-    HidesStdlib,
-    /// A symbol or a version of a library is missing.
-    SymbolText,
-    /// A module is missing.
-    NoModule,
-    /// A file is missing.
-    NoFile,
-    /// Something is not permitted.
-    Permission,
-    /// The disk is full.
-    DiskFull,
-    /// No file descriptor is left.
-    Descriptors,
-    /// Text could not be decoded or encoded, or a number could not be read.
-    LocaleText,
-    /// The locale is not UTF-8.
-    LocaleSet,
-    /// The error was raised while a module was imported.
-    InImport,
-    /// An import changed what is not its own.
-    ImportEffect,
-    /// Other modules start threads.
-    OtherThreads,
-    /// The network did not answer.
-    NetworkText,
+    SharedMemory(0.01, "shared memory is short",
+        Some(r"(?i)shared memory|/dev/shm|torch_\d+_\d+.*(?:no space|resize)|shm_open|insufficient shm"));
+    HidesStdlib(0.004, "a file hides a module of Python's",
+        Some(r"partially initialized module '\w+' .*circular import|consider renaming"));
+    SymbolText(0.01, "a library lacks a symbol or a version",
+        Some(r"(?i)undefined symbol|version `[^']+' not found|GLIBCXX_|CXXABI_|symbol lookup error|cannot open shared object|wrong ELF class|file too short|invalid ELF header|binary incompatib|numpy\.dtype size changed|was removed in the NumPy|compiled using NumPy 1|'_OpNamespace' '\w+' object has no attribute|operator \S+ does not exist|Couldn't load custom C\+\+ ops"));
+    NoModule(0.01, "a module is missing", Some(r"ModuleNotFoundError|No module named|cannot import name"));
+    NoFile(0.01, "a file is missing",
+        Some(r"FileNotFoundError|No such file or directory|does not exist|can't open file|IsADirectoryError|NotADirectoryError|(?i:command not found|: not found\b|cannot open|could not open|failed to open|no usable temporary directory)"));
+    Permission(0.01, "something is not permitted",
+        Some(r"PermissionError|Permission denied|Operation not permitted|Read-only file system"));
+    DiskFull(0.01, "the disk is full",
+        Some(r"(?i)no space left on device|disk quota exceeded|\bENOSPC\b|disk is full|PytorchStreamWriter failed|inline_container\.cc.*unexpected pos|unexpected pos \d+ vs|could not write bytes|\d+ requested and \d+ written|database or disk is full"));
+    Descriptors(0.01, "no file descriptor is left",
+        Some(r"(?i)too many open files|\bEMFILE\b|received 0 items of ancdata"));
+    LocaleText(0.01, "text could not be decoded, or a number not read",
+        Some(r"UnicodeDecodeError|UnicodeEncodeError|codec can't (?:de|en)code|could not convert string to float|unsupported locale|locale\.Error"));
+    LocaleSet(0.3, "the locale is not C.UTF-8", None);
+    InImport(0.03, "the error was raised in an import", None);
+    ImportEffect(0.08, "an import changed what is not its own", None);
+    OtherThreads(0.12, "other modules start threads", None);
+    NetworkText(0.01, "the network did not answer",
+        Some(r"(?i)ConnectionError|Connection refused|Max retries exceeded|Name or service not known|Temporary failure in name resolution|HTTPSConnectionPool|network is unreachable|no route to host|read timed out|urlopen error|connection reset|connection aborted|RemoteDisconnected|HTTP Error \d|\b(?:401|403|404|429|50[0234]) (?:client|server) error|gaierror|couldn't connect to|cannot connect to|failed to connect|LocalEntryNotFound|OfflineMode|SSLError|ProxyError"));
     /// OpenMP says that it is there twice, or that it cannot start threads.
-    OpenMpText,
-    /// Libraries are preloaded or found by `LD_LIBRARY_PATH`.
-    LibraryPathSet,
-    /// The recursion is too deep.
-    Recursion,
-    /// It reads files that an earlier run may have left.
-    ReadsLeftovers,
-    /// The batch that was taken last has fewer rows than its loader's batches have.
-    SmallerBatch,
+    OpenMpText(0.01, "OpenMP complains",
+        Some(r"OMP: Error|libiomp5|libgomp: |OpenBLAS blas_thread_init|KMP_DUPLICATE"));
+    LibraryPathSet(0.12, "LD_LIBRARY_PATH or LD_PRELOAD is set", None);
+    Recursion(0.01, "the recursion is too deep",
+        Some(r"RecursionError|maximum recursion depth|stack overflow"));
+    ReadsLeftovers(0.3, "it reads files that earlier runs may have left", None);
+    SmallerBatch(0.08, "the batch that it had taken last is smaller than the others", None);
 }
-
-impl Sign {
-    /// What was seen, for people.
-    pub fn says(self) -> &'static str {
-        SIGNS[self as usize].2
-    }
-
-    /// How often it is seen with causes that have nothing to do with it, in 0 to 1.
-    pub fn background(self) -> f64 {
-        SIGNS[self as usize].1
-    }
-}
-
-/// Every sign, in the order of [`Sign`], with how often it is seen by chance and what people read of it.
-#[rustfmt::skip] // A table: a line a sign.
-const SIGNS: &[(Sign, f64, &str)] = &[
-    (Sign::Flaky, 0.12, "it does not fail every time"),
-    (Sign::Hang, 0.05, "it stands still"),
-    (Sign::Loops, 0.03, "it computes on and on, but neither prints nor takes a batch"),
-    (Sign::NativeCrash, 0.12, "native code crashed"),
-    (Sign::BusError, 0.01, "it ends by SIGBUS"),
-    (Sign::IllegalInstruction, 0.01, "it ends by SIGILL, the processor's illegal instruction"),
-    (Sign::Killed, 0.03, "it was killed"),
-    (Sign::OomKilled, 0.01, "the kernel's OOM killer ended it"),
-    (Sign::OutOfMemory, 0.01, "host memory was used up"),
-    (Sign::OutOfGpuMemory, 0.01, "GPU memory was used up"),
-    (Sign::MemoryGrows, 0.05, "its memory grew until the end"),
-    (Sign::Exception, 0.5, "it ends with a Python exception"),
-    (Sign::Cuda, 0.05, "CUDA failed"),
-    (Sign::CudaIllegalInstruction, 0.01, "CUDA's illegal instruction (715)"),
-    (Sign::CudaAddress, 0.01, "CUDA's illegal or misaligned address"),
-    (Sign::CudaAssert, 0.01, "an assertion failed on the GPU"),
-    (Sign::CudaNotReady, 0.01, "CUDA's `device not ready` (600)"),
-    (Sign::CudaInstallation, 0.01, "driver, libraries and card do not fit"),
-    (Sign::GpuLost, 0.01, "the GPU is gone"),
-    (Sign::GpuBusy, 0.01, "the GPU is in use or not permitted"),
-    (Sign::LabelText, 0.01, "it names a label that is out of range"),
-    (Sign::IndexText, 0.03, "it names an index that is out of range"),
-    (Sign::EmbeddingFrames, 0.03, "it happens in an embedding"),
-    (Sign::ShapeText, 0.03, "it names shapes that do not fit"),
-    (Sign::LossFrames, 0.05, "it happens in a loss"),
-    (Sign::TypeText, 0.01, "it names types or devices of tensors that do not belong together"),
-    (Sign::StateDictText, 0.01, "it names weights that the model lacks, or does not have"),
-    (Sign::BrokenFileText, 0.01, "it names a file that cannot be read as what it should be"),
-    (Sign::AddressText, 0.01, "it names an address or port that is in use"),
-    (Sign::DanglingLink, 0.01, "a link in the working directory leads nowhere"),
-    (Sign::GroupFrames, 0.01, "it happens where processes of a group wait for each other"),
-    (Sign::RendezvousFrames, 0.01, "it happens where a group of processes is made"),
-    (Sign::EmptyText, 0.01, "it names a data set, a list or a folder in which nothing is"),
-    (Sign::NoDeviceText, 0.01, "it names a GPU that is not there"),
-    (Sign::InputText, 0.01, "it asks for input, and there is none"),
-    (Sign::GraphText, 0.01, "it names the graph of gradients"),
-    (Sign::PickleText, 0.01, "it names something that cannot be sent to another process"),
-    (Sign::UntrustedText, 0.01, "it names a class that a checkpoint may not bring"),
-    (Sign::LockedText, 0.01, "it names a lock that another process holds"),
-    (Sign::ExistsText, 0.01, "it names a file or directory that is there already"),
-    (Sign::StampText, 0.003, "the name of that is made of the time"),
-    (Sign::UnsetText, 0.01, "it names a variable of the environment that is not set"),
-    (Sign::UsageText, 0.01, "it says that its arguments are not those that it takes"),
-    (Sign::ApiText, 0.01, "it names something that this version of a library lacks"),
-    (Sign::LimitText, 0.01, "it names a limit on threads, processes or sizes of files"),
-    (Sign::TimeText, 0.01, "it names a limit of time"),
-    (Sign::WaitText, 0.01, "it has waited for something in vain"),
-    (Sign::ValueText, 0.01, "it names a value that does not have the form that it should"),
-    (Sign::OwnExit, 0.15, "it ends by itself with a status, and without a traceback"),
-    (Sign::OwnRaise, 0.15, "its own code raises the error"),
-    (Sign::Wanders, 0.3, "it fails at other rows with other random numbers"),
-    (Sign::Various, 0.03, "it fails in different ways from run to run"),
-    (Sign::ProcessorTime, 0.01, "its time is limited, and used up"),
-    (Sign::OwnTimer, 0.003, "it is ended by a timer that the program has set itself, and has not taken back"),
-    (Sign::Unread, 0.003, "a program that it has started waits for somebody to read what it prints"),
-    (Sign::PipeText, 0.005, "it writes to a pipe whose reader has ended"),
-    (Sign::MappedFileCut, 0.001, "a file that it had mapped into memory was cut short under it"),
-    (Sign::UntypedCall, 0.003, "it happens in a function that is called by ctypes, and no argtypes say what that takes"),
-    (Sign::RecomputedText, 0.003, "it names a part that did not compute the same when it was computed again"),
-    (Sign::SocketPathText, 0.003, "it says that the path of a socket is too long"),
-    (Sign::Hot, 0.01, "the card was hot each time it failed"),
-    (Sign::LongKernel, 0.01, "an operation takes longer than half of Windows' 2 s"),
-    (Sign::NotFiniteText, 0.03, "it names values that are not finite, or not in 0 to 1"),
-    (Sign::NotFiniteRows, 0.01, "rows that it has taken are not finite"),
-    (Sign::NotFiniteModule, 0.03, "a module or operation makes values that are not finite of finite ones"),
-    (Sign::NotFiniteGradient, 0.03, "a gradient is not finite, of finite values"),
-    (Sign::NotFiniteWeights, 0.01, "weights are not finite"),
-    (Sign::SilentError, 0.003, "the training makes a mistake that raises no error"),
-    (Sign::Half, 0.08, "it computes with 16-bit floats"),
-    (Sign::Backward, 0.08, "it happens in the backward pass"),
-    (Sign::OperationOfCudnn, 0.05, "the last operation is one that cuDNN and oneDNN have kernels for"),
-    (Sign::OperationWithTf32, 0.05, "the last operation is one that may use TF32"),
-    (Sign::NoBatch, 0.3, "it had not begun to train yet"),
-    (Sign::RowFrames, 0.05, "it happens while a row is read"),
-    (Sign::LoaderWorkerDied, 0.03, "a loader's process ended"),
-    (Sign::LoaderWorkers, 0.3, "loaders have processes"),
-    (Sign::ForkWithThreads, 0.12, "it was forked while it had threads"),
-    (Sign::CudaInFork, 0.01, "CUDA was used before a fork"),
-    (Sign::SharedMemory, 0.01, "shared memory is short"),
-    (Sign::HidesStdlib, 0.004, "a file hides a module of Python's"),
-    (Sign::SymbolText, 0.01, "a library lacks a symbol or a version"),
-    (Sign::NoModule, 0.01, "a module is missing"),
-    (Sign::NoFile, 0.01, "a file is missing"),
-    (Sign::Permission, 0.01, "something is not permitted"),
-    (Sign::DiskFull, 0.01, "the disk is full"),
-    (Sign::Descriptors, 0.01, "no file descriptor is left"),
-    (Sign::LocaleText, 0.01, "text could not be decoded, or a number not read"),
-    (Sign::LocaleSet, 0.3, "the locale is not C.UTF-8"),
-    (Sign::InImport, 0.03, "the error was raised in an import"),
-    (Sign::ImportEffect, 0.08, "an import changed what is not its own"),
-    (Sign::OtherThreads, 0.12, "other modules start threads"),
-    (Sign::NetworkText, 0.01, "the network did not answer"),
-    (Sign::OpenMpText, 0.01, "OpenMP complains"),
-    (Sign::LibraryPathSet, 0.12, "LD_LIBRARY_PATH or LD_PRELOAD is set"),
-    (Sign::Recursion, 0.01, "the recursion is too deep"),
-    (Sign::ReadsLeftovers, 0.3, "it reads files that earlier runs may have left"),
-    (Sign::SmallerBatch, 0.08, "the batch that it had taken last is smaller than the others"),
-];
 
 /// What the host tells of itself that matters here.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -518,12 +382,6 @@ fn grows(memory: &[u64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_table_has_every_sign_in_order() {
-        let listed: Vec<Sign> = SIGNS.iter().map(|row| row.0).collect();
-        assert_eq!(listed, Sign::VARIANTS);
-    }
 
     #[test]
     fn memory_that_levels_off_does_not_grow() {

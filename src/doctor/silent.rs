@@ -3,7 +3,6 @@
 use std::fmt;
 
 use serde::Deserialize;
-use strum::Display;
 
 /// A mistake of a training that raises no error.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -17,167 +16,90 @@ pub struct SilentError {
     pub told: Option<String>,
 }
 
-/// What goes wrong without an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Display)]
-#[serde(rename_all = "snake_case")]
-pub enum SilentKind {
+messages::table! {
+    /// What goes wrong without an error.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SilentKind;
+
+    /// What is known of it.
+    pub struct Row {
+        /// It is often meant so: worth a word where nothing else is wrong, and not the likely cause of a failure.
+        pub doubtful: bool,
+        /// What was seen, for people.
+        pub says: &'static str,
+        /// What to do.
+        pub remedy: &'static str,
+    }
+
     /// Broadcasting makes the shapes fit.
-    #[strum(
-        to_string = "results of shape [n, 1] meet targets of shape [n], so that each is compared with each"
-    )]
-    Crossed,
-    /// Softmax or sigmoid twice.
-    #[strum(to_string = "a loss of logits is given the result of a softmax or a sigmoid")]
-    ProbabilitiesAsLogits,
-    /// No `zero_grad`.
-    #[strum(to_string = "gradients of earlier steps are never cleared")]
-    GradientsKept,
-    /// No `backward`, or parameters of another network.
-    #[strum(to_string = "no parameter of the optimizer has a gradient")]
-    NoGradients,
-    /// Steps that change nothing.
-    #[strum(to_string = "the learning rate is 0")]
-    RateOfZero,
-    /// Steps that are rounded away.
-    #[strum(
-        to_string = "steps of the optimizer change no weight: they are less than 16-bit floats can tell apart"
-    )]
-    UpdatesLost,
+    Crossed(false, "results of shape [n, 1] meet targets of shape [n], so that each is compared with each",
+        "Give results and targets one shape: results.squeeze(1), or targets.unsqueeze(1).");
+    ProbabilitiesAsLogits(false, "a loss of logits is given the result of a softmax or a sigmoid",
+        "Give the loss what the last layer computes, without softmax or sigmoid.");
+    GradientsKept(false, "gradients of earlier steps are never cleared",
+        "Call optimizer.zero_grad() before each backward().");
+    NoGradients(false, "no parameter of the optimizer has a gradient",
+        "Give the optimizer the parameters of the network that is trained, and call loss.backward() before its step().");
+    RateOfZero(false, "the learning rate is 0",
+        "Give the optimizer a learning rate above 0; a schedule may have set it.");
+    UpdatesLost(false, "steps of the optimizer change no weight: they are less than 16-bit floats can tell apart",
+        "Keep the weights in 32 bits and compute in 16 (torch.autocast), or raise the learning rate.");
     /// Rows that have lost their targets, or rows beyond them.
-    #[strum(
-        to_string = "zip leaves out what is longer in one than in the other, and pairs may not belong together"
-    )]
-    LengthsDiffer,
+    LengthsDiffer(false, "zip leaves out what is longer in one than in the other, and pairs may not belong together",
+        "Find out why they differ, such as rows that a reader merges or skips; zip(..., strict=True) raises an error.");
     /// Points in time, for one.
-    #[strum(to_string = "32-bit floats round large numbers that differ little from each other")]
-    Rounded,
+    Rounded(false, "32-bit floats round large numbers that differ little from each other",
+        "Compute in float64 what is made of them, or subtract the smallest, and convert the result.");
     /// Each has a copy of the dataset as it was.
-    #[strum(
-        to_string = "what is set on the dataset does not reach the loader's persistent workers"
-    )]
-    WorkersStale,
+    WorkersStale(false, "what is set on the dataset does not reach the loader's persistent workers",
+        "Make the loader without persistent_workers, or share the setting (torch.Tensor.share_memory_, multiprocessing.Value).");
     /// By who has put it there, for the next one.
-    #[strum(to_string = "a tensor in a queue is written over before it is taken out")]
-    Overwritten,
+    Overwritten(false, "a tensor in a queue is written over before it is taken out",
+        "Put a copy into the queue (tensor.clone()).");
     /// Averages of its weights that nothing is written to.
-    #[strum(
-        to_string = "a copy of the trained network is evaluated that never changes, though the network is trained on"
-    )]
-    CopyStale,
+    CopyStale(false, "a copy of the trained network is evaluated that never changes, though the network is trained on",
+        "Write to the copy's weights in place (p.mul_(d).add_(w, alpha=1 - d), or copy_): `p = ...` gives a new tensor a name.");
     /// Each changes the result, again and again.
-    #[strum(
-        to_string = "forward hooks of a module are registered again and again, and never removed"
-    )]
-    HooksKept,
-    /// Beyond 255.
-    #[strum(to_string = "a sum of 8-bit integers (uint8) is beyond 255 and begins at 0 again")]
-    Wrapped,
+    HooksKept(false, "forward hooks of a module are registered again and again, and never removed",
+        "Keep what register_forward_hook() gives, and call its remove() once the hook has done its work.");
+    Wrapped(false, "a sum of 8-bit integers (uint8) is beyond 255 and begins at 0 again",
+        "Convert before adding: frames.float(), or sum(dtype=torch.int64).");
     /// As `type=bool` does.
-    #[strum(to_string = "an option of the type bool is given a text that means no, and is true")]
-    NoIsTrue,
+    NoIsTrue(false, "an option of the type bool is given a text that means no, and is true",
+        "Any text but the empty one is true: use action=argparse.BooleanOptionalAction (--name, --no-name), or compare the text.");
+    /// In place, so that the next call gets another one than the function had made.
+    CacheChanged(false, "a tensor that a cached function has given is written to, and its next callers get it changed",
+        "Write `x = x * w`, not `x *= w` or `x.mul_(w)`, or give each caller a copy (tensor.clone()).");
+    ClippedScaled(false, "gradients are clipped while the GradScaler has them scaled up, which leaves next to nothing of them",
+        "Call scaler.unscale_(optimizer) before clip_grad_norm_().");
+    /// As `signal(SIGCHLD, SIG_IGN)` has it: the kernel tells nobody how a child has ended.
+    ChildrenIgnored(false, "the signal SIGCHLD is ignored, so that the program never learns that a process it has started has ended",
+        "Leave SIGCHLD as it is (signal.SIG_DFL), and wait for what you start: Popen.wait(), or subprocess.run().");
+    /// A validation set that is smaller than a batch.
+    EmptyLoader(false, "a loader gives no batch at all: drop_last drops the only one, which is not full",
+        "Leave drop_last to the loader that is trained on, or take smaller batches.");
+    TransactionOpen(false, "the database is locked by the program's own connection, whose transaction is not committed",
+        "Commit (connection.commit()) as soon as it is written, or write by one connection alone.");
     /// Names of classes, for one.
-    #[strum(
-        to_string = "the items of a set are numbered, whose order is another one in each process and run"
-    )]
-    NumberedSet,
+    NumberedSet(true, "the items of a set are numbered, whose order is another one in each process and run",
+        "Number sorted(...) of the set.");
     /// With what it does.
-    #[strum(to_string = "PYTHONOPTIMIZE or -O leaves out an assert that calls a function")]
-    AssertSkipped,
+    AssertSkipped(true, "PYTHONOPTIMIZE or -O leaves out an assert that calls a function",
+        "Call the function outside of the assert, or run without PYTHONOPTIMIZE and -O.");
     /// A sign, a factor; or a gradient that is reversed or passed through on purpose.
-    #[strum(
-        to_string = "backward() of a function of one's own does not give the slope of its forward()"
-    )]
-    WrongGradient,
-    /// No `eval`.
-    #[strum(
-        to_string = "a network computes without gradients in training mode, with dropout or batch normalisation on"
-    )]
-    TrainingMode,
-}
-
-impl SilentKind {
-    /// Whether it is often meant so: worth a word where nothing else is wrong, and not the likely cause of a failure.
-    pub fn is_doubtful(self) -> bool {
-        match self {
-            SilentKind::Crossed
-            | SilentKind::ProbabilitiesAsLogits
-            | SilentKind::GradientsKept
-            | SilentKind::NoGradients
-            | SilentKind::RateOfZero
-            | SilentKind::UpdatesLost
-            | SilentKind::LengthsDiffer
-            | SilentKind::Rounded
-            | SilentKind::WorkersStale
-            | SilentKind::Overwritten
-            | SilentKind::CopyStale
-            | SilentKind::HooksKept
-            | SilentKind::Wrapped
-            | SilentKind::NoIsTrue => false,
-            SilentKind::NumberedSet
-            | SilentKind::AssertSkipped
-            | SilentKind::WrongGradient
-            | SilentKind::TrainingMode => true,
-        }
-    }
-
-    /// What to do.
-    pub fn remedy(self) -> &'static str {
-        match self {
-            SilentKind::Crossed => {
-                "Give results and targets one shape: results.squeeze(1), or targets.unsqueeze(1)."
-            }
-            SilentKind::ProbabilitiesAsLogits => {
-                "Give the loss what the last layer computes, without softmax or sigmoid."
-            }
-            SilentKind::GradientsKept => "Call optimizer.zero_grad() before each backward().",
-            SilentKind::NoGradients => {
-                "Give the optimizer the parameters of the network that is trained, and call loss.backward() before its step()."
-            }
-            SilentKind::RateOfZero => {
-                "Give the optimizer a learning rate above 0; a schedule may have set it."
-            }
-            SilentKind::UpdatesLost => {
-                "Keep the weights in 32 bits and compute in 16 (torch.autocast), or raise the learning rate."
-            }
-            SilentKind::LengthsDiffer => {
-                "Find out why they differ, such as rows that a reader merges or skips; zip(..., strict=True) raises an error."
-            }
-            SilentKind::Rounded => {
-                "Compute in float64 what is made of them, or subtract the smallest, and convert the result."
-            }
-            SilentKind::WorkersStale => {
-                "Make the loader without persistent_workers, or share the setting (torch.Tensor.share_memory_, multiprocessing.Value)."
-            }
-            SilentKind::Overwritten => "Put a copy into the queue (tensor.clone()).",
-            SilentKind::CopyStale => {
-                "Write to the copy's weights in place (p.mul_(d).add_(w, alpha=1 - d), or copy_): `p = ...` gives a new tensor a name."
-            }
-            SilentKind::HooksKept => {
-                "Keep what register_forward_hook() gives, and call its remove() once the hook has done its work."
-            }
-            SilentKind::Wrapped => {
-                "Convert before adding: frames.float(), or sum(dtype=torch.int64)."
-            }
-            SilentKind::NoIsTrue => {
-                "Any text but the empty one is true: use action=argparse.BooleanOptionalAction (--name, --no-name), or compare the text."
-            }
-            SilentKind::NumberedSet => "Number sorted(...) of the set.",
-            SilentKind::AssertSkipped => {
-                "Call the function outside of the assert, or run without PYTHONOPTIMIZE and -O."
-            }
-            SilentKind::WrongGradient => {
-                "Check it with torch.autograd.gradcheck in float64. One that is reversed or passed through on purpose is right as it is."
-            }
-            SilentKind::TrainingMode => {
-                "Call model.eval() before scoring, and model.train() after."
-            }
-        }
-    }
+    WrongGradient(true, "backward() of a function of one's own does not give the slope of its forward()",
+        "Check it with torch.autograd.gradcheck in float64. One that is reversed or passed through on purpose is right as it is.");
+    /// All calls share it.
+    DefaultChanged(true, "a default argument, an empty list or dictionary where it is written, keeps what earlier calls have put there",
+        "Write `x=None`, and make the list in the function. One that is meant as a cache is right as it is.");
+    TrainingMode(true, "a network computes without gradients in training mode, with dropout or batch normalisation on",
+        "Call model.eval() before scoring, and model.train() after.");
 }
 
 impl fmt::Display for SilentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.kind)?;
+        f.write_str(self.kind.row().says)?;
         if let Some(told) = &self.told {
             write!(f, " ({told})")?;
         }

@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn what_the_drill_expects_is_what_the_verdicts_say() {
-        for kind in Kind::ALL {
+        for &kind in Kind::ALL {
             let expected = expected(kind);
             for &fault in expected.kinds {
                 let ends = match judge(fault, &Tally::default()).verdict {

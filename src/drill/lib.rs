@@ -149,14 +149,14 @@ pub fn run(drill: &Drill, progress: &dyn Fn(&str)) -> Result<Report, Failure> {
 
 /// Every fault that can be had here, those that are texts only included.
 fn possible(here: Here) -> Vec<Kind> {
-    let kinds = Kind::ALL.into_iter();
+    let kinds = Kind::ALL.iter().copied();
     kinds.filter(|k| k.possible(here).is_ok()).collect()
 }
 
 fn impossible(here: Here) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Kind::ALL
-        .into_iter()
-        .filter_map(|kind| match kind.possible(here) {
+        .iter()
+        .filter_map(|&kind| match kind.possible(here) {
             Ok(Form::Real) => None,
             Ok(Form::TextOnly) if kind == Kind::Cublas => None,
             Ok(Form::TextOnly) => Some((kind, "text only, no GPU")),

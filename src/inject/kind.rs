@@ -2,47 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use self::Needs::{Gpu, GpuOrText, Nothing, Text, Torch};
 use device::Device;
-
-/// A fault that can be made on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)] // `Kind::what` says it of each of them.
-pub enum Kind {
-    Kill,
-    Term,
-    Segv,
-    Bus,
-    Ill,
-    Fpe,
-    Abort,
-    Panic,
-    Exit,
-    StackOverflow,
-    Exception,
-    Terminate,
-    Destructor,
-    Spin,
-    Deaf,
-    Sleep,
-    Stop,
-    Hangup,
-    Garbage,
-    Truncated,
-    Memory,
-    Descriptors,
-    Stray,
-    Flood,
-    Error,
-    Assert,
-    IllegalAddress,
-    Misaligned,
-    Cublas,
-    Oom,
-    OomSegments,
-    SpinKernel,
-    KillKernel,
-}
 
 /// What a machine and a binary offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,75 +47,75 @@ enum Needs {
     Text,
 }
 
-impl Kind {
-    /// Every kind, in the order of the drill's table.
-    #[rustfmt::skip]
-    pub const ALL: [Kind; 33] = [
-        Kind::Kill, Kind::Term, Kind::Segv, Kind::Bus, Kind::Ill, Kind::Fpe, Kind::Abort,
-        Kind::Panic, Kind::Exit, Kind::StackOverflow, Kind::Exception, Kind::Terminate,
-        Kind::Destructor, Kind::Spin, Kind::Deaf, Kind::Sleep, Kind::Stop, Kind::Hangup,
-        Kind::Garbage, Kind::Truncated, Kind::Memory, Kind::Descriptors, Kind::Stray, Kind::Flood,
-        Kind::Error, Kind::Assert, Kind::IllegalAddress, Kind::Misaligned, Kind::Cublas, Kind::Oom,
-        Kind::OomSegments, Kind::SpinKernel, Kind::KillKernel,
-    ];
+messages::table! {
+    /// A fault that can be made on purpose; `ALL` has the order of the drill's table.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Kind;
 
-    #[rustfmt::skip]
-    fn facts(self) -> (&'static str, Needs, &'static str) {
-        match self {
-            Kind::Kill => ("kill", Needs::Nothing, "SIGKILL"),
-            Kind::Term => ("term", Needs::Nothing, "SIGTERM from another process"),
-            Kind::Segv => ("segv", Needs::Nothing, "a write to the first page of memory"),
-            Kind::Bus => ("bus", Needs::Nothing, "a write to a mapped file, behind its end"),
-            Kind::Ill => ("ill", Needs::Nothing, "an undefined instruction"),
-            Kind::Fpe => ("fpe", Needs::Nothing, "an integer division by zero"),
-            Kind::Abort => ("abort", Needs::Nothing, "abort()"),
-            Kind::Panic => ("panic", Needs::Nothing, "an index out of bounds in the task's code"),
-            Kind::Exit => ("exit", Needs::Nothing, "exit(3), which nobody asked for"),
-            Kind::StackOverflow => ("stack-overflow", Needs::Nothing, "a recursion without end"),
-            Kind::Exception => ("exception", Needs::Torch, "a C++ exception of libtorch: shapes that do not fit"),
-            Kind::Terminate => ("terminate", Needs::Torch, "a C++ exception that nobody catches, on a thread"),
-            Kind::Destructor => ("destructor", Needs::Torch, "a destructor that throws while another exception unwinds"),
-            Kind::Spin => ("spin", Needs::Nothing, "a busy loop"),
-            Kind::Deaf => ("deaf", Needs::Nothing, "a busy loop that ignores SIGTERM"),
-            Kind::Sleep => ("sleep", Needs::Nothing, "a wait without end"),
-            Kind::Stop => ("stop", Needs::Nothing, "SIGSTOP, and again whenever it is woken"),
-            Kind::Hangup => ("hangup", Needs::Nothing, "the socket to the supervisor closed, the process busy"),
-            Kind::Garbage => ("garbage", Needs::Nothing, "bytes that are no message"),
-            Kind::Truncated => ("truncated", Needs::Nothing, "a message cut short"),
-            Kind::Memory => ("memory", Needs::Nothing, "allocation up to a limit of the address space"),
-            Kind::Descriptors => ("descriptors", Needs::Nothing, "file descriptors used up, then a file to read"),
-            Kind::Stray => ("stray", Needs::Nothing, "a grandchild that leaves the group and holds the socket, then SIGKILL"),
-            Kind::Flood => ("flood", Needs::Nothing, "100 MB printed on stdout"),
-            Kind::Error => ("error", Needs::Nothing, "an error of the task"),
-            Kind::Assert => ("assert", Needs::GpuOrText, "cudaErrorAssert (710): a gather out of range"),
-            Kind::IllegalAddress => ("illegal-address", Needs::GpuOrText, "cudaErrorIllegalAddress (700)"),
-            Kind::Misaligned => ("misaligned", Needs::GpuOrText, "cudaErrorMisalignedAddress (716)"),
-            Kind::Cublas => ("cublas", Needs::Text, "CUBLAS_STATUS_EXECUTION_FAILED on a healthy device"),
-            Kind::Oom => ("oom", Needs::GpuOrText, "allocation on the GPU beyond what the process may take"),
-            Kind::OomSegments => ("oom-segments", Needs::Gpu, "the same without expandable segments"),
-            Kind::SpinKernel => ("spin-kernel", Needs::Gpu, "a kernel that never ends"),
-            Kind::KillKernel => ("kill-kernel", Needs::Gpu, "SIGKILL in the middle of a kernel"),
-        }
+    /// What is known of a fault.
+    struct Row {
+        /// The word in `--inject` and in tables.
+        word: &'static str,
+        needs: Needs,
+        /// What is really done, in a few words.
+        what: &'static str,
     }
 
+    Kill("kill", Nothing, "SIGKILL");
+    Term("term", Nothing, "SIGTERM from another process");
+    Segv("segv", Nothing, "a write to the first page of memory");
+    Bus("bus", Nothing, "a write to a mapped file, behind its end");
+    Ill("ill", Nothing, "an undefined instruction");
+    Fpe("fpe", Nothing, "an integer division by zero");
+    Abort("abort", Nothing, "abort()");
+    Panic("panic", Nothing, "an index out of bounds in the task's code");
+    Exit("exit", Nothing, "exit(3), which nobody asked for");
+    StackOverflow("stack-overflow", Nothing, "a recursion without end");
+    Exception("exception", Torch, "a C++ exception of libtorch: shapes that do not fit");
+    Terminate("terminate", Torch, "a C++ exception that nobody catches, on a thread");
+    Destructor("destructor", Torch, "a destructor that throws while another exception unwinds");
+    Spin("spin", Nothing, "a busy loop");
+    Deaf("deaf", Nothing, "a busy loop that ignores SIGTERM");
+    Sleep("sleep", Nothing, "a wait without end");
+    Stop("stop", Nothing, "SIGSTOP, and again whenever it is woken");
+    Hangup("hangup", Nothing, "the socket to the supervisor closed, the process busy");
+    Garbage("garbage", Nothing, "bytes that are no message");
+    Truncated("truncated", Nothing, "a message cut short");
+    Memory("memory", Nothing, "allocation up to a limit of the address space");
+    Descriptors("descriptors", Nothing, "file descriptors used up, then a file to read");
+    Stray("stray", Nothing, "a grandchild that leaves the group and holds the socket, then SIGKILL");
+    Flood("flood", Nothing, "100 MB printed on stdout");
+    Error("error", Nothing, "an error of the task");
+    Assert("assert", GpuOrText, "cudaErrorAssert (710): a gather out of range");
+    IllegalAddress("illegal-address", GpuOrText, "cudaErrorIllegalAddress (700)");
+    Misaligned("misaligned", GpuOrText, "cudaErrorMisalignedAddress (716)");
+    Cublas("cublas", Text, "CUBLAS_STATUS_EXECUTION_FAILED on a healthy device");
+    Oom("oom", GpuOrText, "allocation on the GPU beyond what the process may take");
+    OomSegments("oom-segments", Gpu, "the same without expandable segments");
+    SpinKernel("spin-kernel", Gpu, "a kernel that never ends");
+    KillKernel("kill-kernel", Gpu, "SIGKILL in the middle of a kernel");
+}
+
+impl Kind {
     /// The word in `--inject` and in tables.
     pub fn word(self) -> &'static str {
-        self.facts().0
+        self.row().word
     }
 
     /// What is really done, in a few words.
     pub fn what(self) -> &'static str {
-        self.facts().2
+        self.row().what
     }
 
     /// The kind of this word.
     pub fn find(word: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|k| k.word() == word)
+        Kind::ALL.iter().copied().find(|k| k.word() == word)
     }
 
     /// Whether libtorch makes it.
     pub fn needs_libtorch(self) -> bool {
-        matches!(self.facts().1, Needs::Torch | Needs::Gpu)
+        matches!(self.row().needs, Torch | Gpu)
     }
 
     /// In which form it is possible here.
@@ -162,14 +123,14 @@ impl Kind {
     /// # Errors
     /// What is missing.
     pub fn possible(self, here: Here) -> Result<Form, &'static str> {
-        match self.facts().1 {
-            Needs::Nothing => Ok(Form::Real),
-            Needs::Torch if here.torch => Ok(Form::Real),
-            Needs::Torch => Err("there is no libtorch"),
-            Needs::Gpu | Needs::GpuOrText if here.gpu && here.torch => Ok(Form::Real),
-            Needs::Gpu if here.gpu => Err("there is no libtorch"),
-            Needs::Gpu => Err("there is no GPU"),
-            Needs::GpuOrText | Needs::Text => Ok(Form::TextOnly),
+        match self.row().needs {
+            Nothing => Ok(Form::Real),
+            Torch if here.torch => Ok(Form::Real),
+            Torch => Err("there is no libtorch"),
+            Gpu | GpuOrText if here.gpu && here.torch => Ok(Form::Real),
+            Gpu if here.gpu => Err("there is no libtorch"),
+            Gpu => Err("there is no GPU"),
+            GpuOrText | Text => Ok(Form::TextOnly),
         }
     }
 }
@@ -188,7 +149,7 @@ mod tests {
     fn every_kind_has_a_word_of_its_own_that_is_also_its_json() {
         let words: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|k| k.word()).collect();
         assert_eq!(words.len(), Kind::ALL.len());
-        for kind in Kind::ALL {
+        for &kind in Kind::ALL {
             assert_eq!(Kind::find(kind.word()), Some(kind));
             let json = serde_json::to_value(kind).unwrap();
             assert_eq!(json, kind.word());
@@ -208,8 +169,8 @@ mod tests {
         assert_eq!(Kind::SpinKernel.possible(cpu), Err("there is no GPU"));
         assert_eq!(Kind::Kill.possible(cpu), Ok(Form::Real));
         let real = |here: Here| {
-            let real = |k: &Kind| k.possible(here) == Ok(Form::Real);
-            Kind::ALL.into_iter().filter(real).count()
+            let real = |k: &&Kind| k.possible(here) == Ok(Form::Real);
+            Kind::ALL.iter().filter(real).count()
         };
         assert!(real(cpu) >= 20, "{}", real(cpu));
         assert_eq!(real(gpu), Kind::ALL.len() - 1);

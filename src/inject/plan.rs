@@ -217,16 +217,19 @@ fn read_item(part: &str, here: Here) -> Result<Vec<Item>, PlanError> {
     };
     if name == "all" {
         let real = |k: &Kind| k.possible(here) == Ok(Form::Real);
-        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(real).collect();
+        let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(real).collect();
         let each = match amount {
             Amount::Count(n) => Amount::Count(n),
             Amount::Rate(rate) => Amount::Rate(rate / kinds.len() as f64),
         };
         return Ok(kinds.into_iter().map(|kind| item(kind, each)).collect());
     }
-    let kind = Kind::find(name).ok_or_else(|| PlanError::Unknown {
-        name: name.to_owned(),
-        known: Kind::ALL.map(Kind::word).join(", "),
+    let kind = Kind::find(name).ok_or_else(|| {
+        let words: Vec<&str> = Kind::ALL.iter().map(|kind| kind.word()).collect();
+        PlanError::Unknown {
+            name: name.to_owned(),
+            known: words.join(", "),
+        }
     })?;
     kind.possible(here)
         .map_err(|why| PlanError::Impossible { kind, why })?;

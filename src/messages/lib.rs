@@ -1,5 +1,6 @@
 //! What `tune` says to people and scripts: exit codes and the failures that carry one, JSON numbers, JSON as
-//! Python writes it, text that cannot drive a terminal, and the time of day.
+//! Python writes it, text that cannot drive a terminal, and the time of day. [`table!`] makes an enum with the table of what
+//! is said of its variants.
 
 pub mod any_float;
 pub mod clock;
@@ -7,6 +8,7 @@ pub mod exit;
 mod json;
 mod printable;
 mod python_json;
+mod table;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod testing;

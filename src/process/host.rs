@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use nix::unistd::{SysconfVar, sysconf};
+
 use crate::cgroup::OwnCgroup;
 use crate::stat::{self, Stat};
 use device::HostSample;
@@ -30,50 +32,54 @@ pub fn look(workers: &BTreeSet<u32>, own: Option<&OwnCgroup>) -> Option<HostSamp
     Some(sample)
 }
 
-/// The size of a page of memory, in bytes.
-pub fn page() -> Option<u64> {
-    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
-    page.ok().flatten().and_then(|p| u64::try_from(p).ok())
+/// What a process, its descendants and its process group use, by one look. Of those that have ended nothing is counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Family {
+    /// Which they are; empty where there is no such process.
+    pub pids: Vec<u32>,
+    /// Resident memory, in bytes. Pages that they share count in each of them.
+    pub memory: u64,
+    /// Processor time so far, in the kernel's ticks.
+    pub ticks: u64,
+    /// One of them wants a processor, or waits for a disk: on a busy machine it may get neither.
+    pub wants: bool,
 }
 
-/// A process, its descendants and its process group.
-pub fn family(pid: u32) -> Vec<u32> {
-    members(pid).iter().map(|process| process.pid).collect()
-}
+impl Family {
+    /// A process with all that it has started.
+    pub fn of(pid: u32) -> Family {
+        Family::among(&stat::all(), pid)
+    }
 
-/// The processor time that a process, its descendants and its process group have used so far, in the kernel's ticks (100 a
-/// second). Of those that have ended nothing is counted.
-pub fn activity(pid: u32) -> Activity {
-    let own = members(pid);
-    Activity {
-        ticks: own.iter().map(|process| process.ticks).sum(),
-        wants: own.iter().any(Stat::wants),
+    fn among(table: &BTreeMap<u32, Stat>, pid: u32) -> Family {
+        let (workers, page) = (BTreeSet::from([pid]), page().unwrap_or(0));
+        let mut family = Family::default();
+        for process in table.values() {
+            if worker_of(process, &workers, table).is_some() {
+                family.pids.push(process.pid);
+                family.memory += process.pages * page;
+                family.ticks += process.ticks;
+                family.wants |= process.wants();
+            }
+        }
+        family
     }
 }
 
-fn members(pid: u32) -> Vec<Stat> {
-    let (workers, table) = (BTreeSet::from([pid]), stat::all());
-    let own = |process: &&Stat| worker_of(process, &workers, &table).is_some();
-    table.values().filter(own).copied().collect()
+/// Bytes of a page of memory.
+pub fn page() -> Option<u64> {
+    u64::try_from(sysconf(SysconfVar::PAGE_SIZE).ok()??).ok()
 }
 
-/// Processor time of a process alone, in the kernel's ticks, and after how many seconds of it the kernel ends the process
-/// (`RLIMIT_CPU`, the lower limit); `None`: there is no limit.
+/// Processor time of a process alone, and after how much of it the kernel ends the process (`RLIMIT_CPU`, the lower limit),
+/// both in whole seconds; `None`: there is no limit.
 pub fn limited_time(pid: u32) -> Option<(u64, u64)> {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let mut lines = limits.lines();
     let line = lines.find_map(|line| line.strip_prefix("Max cpu time"))?;
     let limit = line.split_whitespace().next()?.parse().ok()?;
-    Some((stat::of(pid)?.ticks, limit))
-}
-
-/// What a process and all that it has started do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Activity {
-    /// Processor time, in the kernel's ticks.
-    pub ticks: u64,
-    /// One of them wants a processor, or waits for a disk: on a busy machine it may get neither.
-    pub wants: bool,
+    let ticks_a_second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
+    Some((stat::of(pid)?.ticks / ticks_a_second.max(1), limit))
 }
 
 /// Bytes in all and available, of `/proc/meminfo`.
@@ -128,6 +134,7 @@ mod tests {
         let of = |pid, parent, group| Stat {
             group,
             pages: 1,
+            ticks: 1,
             ..sleeping(pid, parent)
         };
         let table = [
@@ -143,6 +150,14 @@ mod tests {
         let workers = BTreeSet::from([10, 20, 99]);
         let sums = resident(&workers, &table, 4096);
         assert_eq!(sums, BTreeMap::from([(10, 4 * 4096), (20, 4096)]));
+        let family = Family {
+            pids: vec![10, 11, 12, 13],
+            memory: 4 * page().unwrap(),
+            ticks: 4,
+            wants: false,
+        };
+        assert_eq!(Family::among(&table, 10), family);
+        assert_eq!(Family::among(&table, 99), Family::default());
     }
 
     #[test]

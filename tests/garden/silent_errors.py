@@ -1,9 +1,14 @@
 """Mistakes of a training that raise no error, each in a function that begins with doctor's name of it, and what is none."""
 
 import argparse
+import atexit
 import functools
 import os
 import queue
+import signal
+import sqlite3
+import sys
+import tempfile
 import warnings
 
 import torch
@@ -189,6 +194,28 @@ def default_changed():
         step()
 
 
+def children_ignored():
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def empty_loader():
+    rows = torch.utils.data.TensorDataset(x)
+    list(torch.utils.data.DataLoader(rows, batch_size=64, drop_last=True))
+
+
+def transaction_open():
+    with tempfile.NamedTemporaryFile() as file:
+        first, second = sqlite3.connect(file.name), sqlite3.connect(file.name, timeout=0.01)
+        with second:
+            second.execute("CREATE TABLE t (x)")
+        first.execute("INSERT INTO t VALUES (1)")
+        try:
+            second.execute("INSERT INTO t VALUES (2)")
+        except sqlite3.OperationalError as error:
+            sys.last_value = error
+        atexit._run_exitfuncs()
+
+
 def no_is_true():
     parser = argparse.ArgumentParser()
     parser.add_argument("--shuffle", type=bool, default=True)
@@ -257,6 +284,9 @@ def fine_caches():
 
 
 def fine_python():
+    rows = torch.utils.data.TensorDataset(x)
+    list(torch.utils.data.DataLoader(rows, batch_size=64)), list(torch.utils.data.DataLoader(rows, batch_size=4, drop_last=True))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     parser = argparse.ArgumentParser()
     parser.add_argument("--shuffle", type=bool, default=False)
     parser.add_argument("--name")

@@ -177,7 +177,7 @@ fn request(
         args.fix.iter().map(|text| fixed(text, keys)).collect();
     let host = host();
     let facts = HostFacts {
-        shared_memory: doctor::run::shared_memory(),
+        shared_memory: doctor::machine::shared_memory(),
         library_path: ["LD_LIBRARY_PATH", "LD_PRELOAD"]
             .iter()
             .any(|n| host.variables.contains_key(*n)),

@@ -1,6 +1,7 @@
 //! What is refused, with which line and which words.
 
 use super::*;
+use crate::testing::assigned;
 
 fn lines(text: &str, sets: &[&str]) -> Vec<String> {
     match resolve_with(text, sets) {

@@ -10,6 +10,7 @@ use crate::leftovers::Leftover;
 use crate::matrix::Verdict;
 use crate::options::most_suspect_first;
 use crate::signature::Signature;
+use crate::signs::Sign;
 
 use super::{Examiner, Halt};
 
@@ -33,19 +34,31 @@ impl Examiner<'_> {
 
     /// Whether it fails with these rows alone, in as many runs as would show that it does not.
     fn fails_with(&mut self, rows: &Rows) -> Result<bool, Halt> {
-        let workers = Setting::Change(Change::Workers0);
-        let own =
-            self.matrix.notes.loader_workers() > 0 && !self.matrix.workarounds().contains(&workers);
-        let settings: BTreeSet<Setting> = own.then_some(workers).into_iter().collect();
         for repeat in 0..self.matrix.needed().unwrap_or(0) {
-            let seen = self.once(&settings, Some(rows), repeat)?;
-            let there = |f: &Signature| self.matrix.is_there(f) && (own || self.matrix.is_alike(f));
-            let it = |f: Signature| self.matrix.is_it(&f) || there(&f);
-            if seen.failure.is_some_and(it) {
+            if self.batches_until_failure(rows, None, repeat)?.is_some() {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// How many batches a run with these rows alone, and maybe one change, has taken when it fails; `None`: it does not.
+    fn batches_until_failure(
+        &mut self,
+        rows: &Rows,
+        change: Option<Change>,
+        repeat: u32,
+    ) -> Result<Option<u64>, Halt> {
+        let workers = Setting::Change(Change::Workers0);
+        let own =
+            self.matrix.notes.loader_workers() > 0 && !self.matrix.workarounds().contains(&workers);
+        let changes = own.then_some(workers).into_iter();
+        let settings = changes.chain(change.map(Setting::Change)).collect();
+        let seen = self.once(&settings, Some(rows), repeat)?;
+        let there = |f: &Signature| self.matrix.is_there(f) && (own || self.matrix.is_alike(f));
+        let it = |f: Signature| self.matrix.is_it(&f) || there(&f);
+        let taken = seen.notes.batch.as_ref().map_or(0, |batch| batch.taken);
+        Ok(seen.failure.is_some_and(it).then_some(taken))
     }
 
     /// The smallest part of the last batch that makes the program fail alone.
@@ -61,7 +74,14 @@ impl Examiner<'_> {
         if let Culprits::These(rows) = culprits(suspects, &all, &mut fails)? {
             // Of a program that needs two rows to run, the other one only keeps it company.
             self.matrix.evidence.row = rows.len() <= 2;
-            self.rows = Some(Rows { loader, rows });
+            let rows = Rows { loader, rows };
+            // Several rows may be bad: then it fails at other ones with other random numbers, and yet it is not these.
+            if self.matrix.evidence.signs.contains(&Sign::Wanders) {
+                let taken = self.batches_until_failure(&rows, Some(Change::Seed), 0)?;
+                self.at_once = taken.is_some_and(|taken| taken <= 1);
+                self.see();
+            }
+            self.rows = Some(rows);
         }
         Ok(())
     }

@@ -156,56 +156,24 @@ pub fn judge(rung: &Rung, end: &RungEnd) -> Step {
         return step(outcome, end.found(), None, None);
     }
     let (evidence, remedy, fault) = explained(end);
-    match rung {
-        Rung::ExpandableSegments => {
-            let remedy = "Nothing: tune uses plain segments where these fail.".to_owned();
-            step(Outcome::Warning, evidence, Some(remedy), fault)
-        }
-        Rung::Environment
-        | Rung::Fill
-        | Rung::MatrixProduct
-        | Rung::Convolution
-        | Rung::Memory
-        | Rung::Uncached
-        | Rung::Data
-        | Rung::Model
-        | Rung::Loss { .. }
-        | Rung::Backward(_)
-        | Rung::Loader { .. }
-        | Rung::Pipeline { .. }
-        | Rung::LongestKernel
-        | Rung::Supervision => step(Outcome::Failed, evidence, remedy, fault),
+    if *rung == Rung::ExpandableSegments {
+        let remedy = "Nothing: tune uses plain segments where these fail.".to_owned();
+        return step(Outcome::Warning, evidence, Some(remedy), fault);
     }
+    step(Outcome::Failed, evidence, remedy, fault)
 }
 
 /// What it means that a rung was ended because its time was over.
 fn cut_off(rung: &Rung, end: &RungEnd, limit: Duration) -> (Outcome, String, Option<&'static str>) {
     let limit = format!("{} s", limit.as_secs());
-    match rung {
-        // Trainings take their time, and one that hangs is ended by its own deadline.
-        Rung::Pipeline { .. } => {
-            let found = format!("no failure within {limit}, then ended");
-            (Outcome::Passed, found, None)
-        }
-        Rung::Environment
-        | Rung::Fill
-        | Rung::MatrixProduct
-        | Rung::Convolution
-        | Rung::Memory
-        | Rung::ExpandableSegments
-        | Rung::Uncached
-        | Rung::Data
-        | Rung::Model
-        | Rung::Loss { .. }
-        | Rung::Backward(_)
-        | Rung::Loader { .. }
-        | Rung::LongestKernel
-        | Rung::Supervision => {
-            let place = end.at().map_or_else(String::new, |at| format!(": {at}"));
-            let found = format!("no end within {limit}{place}");
-            (Outcome::Failed, found, Some(FaultKind::Hang.word()))
-        }
+    // Trainings take their time, and one that hangs is ended by its own deadline.
+    if matches!(rung, Rung::Pipeline { .. }) {
+        let found = format!("no failure within {limit}, then ended");
+        return (Outcome::Passed, found, None);
     }
+    let place = end.at().map_or_else(String::new, |at| format!(": {at}"));
+    let found = format!("no end within {limit}{place}");
+    (Outcome::Failed, found, Some(FaultKind::Hang.word()))
 }
 
 /// What was seen of a failure, what to do about it, and the fault's word.

@@ -77,12 +77,24 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(rank.max(1) - 1).copied().unwrap_or(0.0)
 }
 
+/// What the kernel writes for some characters of a path, and which they are: the backslash last, for what comes of it is no
+/// escape.
+const ESCAPES: [(&str, &str); 4] = [
+    ("\\040", " "),
+    ("\\011", "\t"),
+    ("\\012", "\n"),
+    ("\\134", "\\"),
+];
+
 /// Type and options of the file system of a path, of `/proc/self/mountinfo`: of the longest mount point that leads to it,
 /// the last one mounted there.
 fn file_system(mounts: &str, path: &Path) -> Option<(String, String)> {
     let mount = |line: &str| {
         let (left, right) = line.split_once(" - ")?;
-        let at = left.split(' ').nth(4)?.replace("\\040", " ");
+        let escaped = left.split(' ').nth(4)?.to_owned();
+        let at = ESCAPES
+            .iter()
+            .fold(escaped, |at, (escape, meant)| at.replace(escape, meant));
         let mut fields = right.split(' ');
         let kind = fields.next()?.to_owned();
         let options = fields.collect::<Vec<_>>().join(" ");
@@ -104,10 +116,12 @@ mod tests {
     fn the_file_system_is_that_of_the_last_and_longest_mount() {
         let mounts = "1 0 254:0 / / rw - ext4 /dev/vda rw\n\
                       2 1 0:5 / /mnt/a\\040b rw - ext4 /dev/vdb rw\n\
-                      3 1 0:6 / /mnt/a\\040b rw,noatime - nfs4 host:/x rw,vers=4.2\n";
+                      3 1 0:6 / /mnt/a\\040b rw,noatime - nfs4 host:/x rw,vers=4.2\n\
+                      4 1 0:7 / /mnt/a\\011b\\134040c rw - xfs /dev/vdc rw\n";
         let kind = |path: &str| file_system(mounts, Path::new(path)).unwrap().0;
         assert_eq!(kind("/mnt/a b/c"), "nfs4");
         assert_eq!(kind("/mnt/a bc"), "ext4");
+        assert_eq!(kind("/mnt/a\tb\\040c/d"), "xfs");
         assert_eq!(kind("/"), "ext4");
     }
 

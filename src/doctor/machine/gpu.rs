@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::kernel_log::xid;
-use super::{Facts, Finding, failed, gb, not_run, passed, some_of, warning};
+use super::{Facts, Finding, failed, gb, graded, not_run, passed, some_of, warning};
 use crate::Outcome;
 use device::probe::{Details, GpuDetails};
 
@@ -105,13 +105,21 @@ fn mps_runs() -> bool {
     names.any(|name| name.starts_with("nvidia-cuda-mps"))
 }
 
+/// What NVML tells, where it tells what is asked for, or why a check of it could not be run.
+fn details_where(facts: &Facts, tells: impl Fn(&Details) -> bool) -> Result<&Details, Finding> {
+    match &facts.gpus {
+        Ok(details) if tells(details) => Ok(details),
+        Ok(details) if details.error.is_some() => Err(not_run("NVML cannot be used")),
+        Ok(_) => Err(not_run("no NVIDIA GPU")),
+        Err(_) => Err(not_run("NVML gave no answer")),
+    }
+}
+
 /// The worst of what a check finds of each GPU; could not be run where there is none.
 pub(super) fn each(facts: &Facts, judge: impl Fn(&GpuDetails) -> Finding) -> Finding {
-    let gpus = match &facts.gpus {
-        Ok(details) if !details.gpus.is_empty() => &details.gpus,
-        Ok(details) if details.error.is_some() => return not_run("NVML cannot be used"),
-        Ok(_) => return not_run("no NVIDIA GPU"),
-        Err(_) => return not_run("NVML gave no answer"),
+    let gpus = match details_where(facts, |details| !details.gpus.is_empty()) {
+        Ok(details) => &details.gpus,
+        Err(not_run) => return not_run,
     };
     let found: Vec<(usize, Finding)> = gpus.iter().map(|g| (g.sample.index, judge(g))).collect();
     let rank = |outcome| match outcome {
@@ -190,11 +198,10 @@ fn runtime(facts: &Facts) -> Option<u32> {
 }
 
 pub(super) fn driver_versions(facts: &Facts) -> Finding {
-    let details = match &facts.gpus {
-        Ok(details) if details.driver.is_some() || facts.devices.kernel_driver.is_some() => details,
-        Ok(details) if details.error.is_some() => return not_run("NVML cannot be used"),
-        Ok(_) => return not_run("no NVIDIA GPU"),
-        Err(_) => return not_run("NVML gave no answer"),
+    let kernel = facts.devices.kernel_driver.as_deref();
+    let details = match details_where(facts, |d| d.driver.is_some() || kernel.is_some()) {
+        Ok(details) => details,
+        Err(not_run) => return not_run,
     };
     // NVML's own version begins with that of its interface: 13.580.65.06.
     let nvml = details
@@ -207,11 +214,7 @@ pub(super) fn driver_versions(facts: &Facts) -> Finding {
         .libcuda
         .as_ref()
         .and_then(|(_, version)| version.as_deref());
-    let kernel = facts
-        .devices
-        .kernel_driver
-        .as_deref()
-        .or(details.driver.as_deref());
+    let kernel = kernel.or(details.driver.as_deref());
     let known = |version: Option<&str>| version.unwrap_or("unknown").to_owned();
     let mut seen = format!(
         "kernel {}, libcuda {}, NVML {}",
@@ -234,11 +237,7 @@ pub(super) fn driver_versions(facts: &Facts) -> Finding {
             .flatten()
             .any(|v| Some(v) != kernel);
     let too_old = matches!((newest, runtime), (Some((major, _)), Some(needed)) if major < needed);
-    if differ || too_old {
-        failed(seen)
-    } else {
-        passed(seen)
-    }
+    graded(differ || too_old, false, seen)
 }
 
 /// A process on a GPU.
@@ -355,12 +354,7 @@ pub(super) fn gpu_memory_errors(facts: &Facts) -> Finding {
                 .map(|f| f.1.to_owned()),
         );
         let bad = flags.iter().any(|f| f.0 == Some(true)) || errors.is_some_and(|n| n > 0);
-        let seen = seen.join(", ");
-        match () {
-            () if bad => failed(seen),
-            () if rows.is_some_and(|n| n > 0) => warning(seen),
-            () => passed(seen),
-        }
+        graded(bad, rows.is_some_and(|n| n > 0), seen.join(", "))
     })
 }
 
@@ -392,8 +386,7 @@ pub(super) fn gpu_clocks(facts: &Facts) -> Finding {
         match () {
             () if seen.is_empty() => not_run("NVML does not tell the clocks' settings"),
             () if over => failed(format!("overclocked: {seen}")),
-            () if changed => warning(seen),
-            () => passed(seen),
+            () => graded(false, changed, seen),
         }
     })
 }
@@ -418,12 +411,10 @@ pub(super) fn gpu_heat_and_power(facts: &Facts) -> Finding {
             .power_caps
             .is_some_and(|(now, usual)| now < usual * 0.95);
         let braked = sample.throttle.iter().any(|r| r.contains("slowdown"));
-        let seen = seen.join("; ");
-        match () {
-            () if seen.is_empty() => not_run("NVML tells neither"),
-            () if hot || capped || braked => warning(seen),
-            () => passed(seen),
+        if seen.is_empty() {
+            return not_run("NVML tells neither");
         }
+        graded(false, hot || capped || braked, seen.join("; "))
     })
 }
 
@@ -444,11 +435,7 @@ pub(super) fn pcie(facts: &Facts) -> Finding {
             ));
         }
         // An idle card lowers the generation, and never the width.
-        if link.width < link.max_width || after > before {
-            warning(seen)
-        } else {
-            passed(seen)
-        }
+        graded(false, link.width < link.max_width || after > before, seen)
     })
 }
 

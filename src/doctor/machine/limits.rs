@@ -1,7 +1,7 @@
 //! Checks of memory, limits and the disk.
 
 use super::disk::quantile;
-use super::{Facts, Finding, failed, gb, not_run, passed, some_of, warning};
+use super::{Facts, Finding, failed, gb, graded, not_run, passed, some_of, warning};
 
 /// File systems that other machines write to at the same time, or that forward to one: locks and shared memory of a
 /// database do not work there as it needs them (sqlite.org/wal.html, "All processes must be on the same host").
@@ -37,11 +37,8 @@ pub(super) fn memory(facts: &Facts) -> Finding {
         gb(memory.available),
         gb(memory.total)
     );
-    match () {
-        () if left < 5.0 && memory.available < 2 << 30 => failed(seen),
-        () if left < 10.0 => warning(seen),
-        () => passed(seen),
-    }
+    let none = left < 5.0 && memory.available < 2 << 30;
+    graded(none, left < 10.0, seen)
 }
 
 pub(super) fn cgroup_memory(facts: &Facts) -> Finding {
@@ -84,11 +81,7 @@ pub(super) fn swap(facts: &Facts) -> Finding {
         (Some(total), Some(free)) => {
             let used = total.saturating_sub(free);
             let seen = format!("{} of {} used", gb(used), gb(total));
-            if share(used, total) > 50.0 {
-                warning(seen)
-            } else {
-                passed(seen)
-            }
+            graded(false, share(used, total) > 50.0, seen)
         }
         _ => not_run("/proc/meminfo cannot be read"),
     }
@@ -109,11 +102,7 @@ pub(super) fn overcommit(facts: &Facts) -> Finding {
         gb(of("CommitLimit"))
     );
     // CUDA reserves address space for all memory of host and cards.
-    if facts.has_gpu() || left < 4 << 30 {
-        failed(seen)
-    } else {
-        warning(seen)
-    }
+    graded(facts.has_gpu() || left < 4 << 30, true, seen)
 }
 
 pub(super) fn shared_memory(facts: &Facts) -> Finding {
@@ -121,11 +110,7 @@ pub(super) fn shared_memory(facts: &Facts) -> Finding {
         None => failed("/dev/shm is not there"),
         Some((total, free)) => {
             let seen = format!("{} free of {}", gb(free), gb(total));
-            match () {
-                () if free < 64 << 20 => failed(seen),
-                () if total < 1 << 30 => warning(seen),
-                () => passed(seen),
-            }
+            graded(free < 64 << 20, total < 1 << 30, seen)
         }
     }
 }
@@ -142,11 +127,7 @@ pub(super) fn open_files(facts: &Facts) -> Finding {
         return not_run("the limit cannot be read");
     };
     let seen = format!("ulimit -n is {}, at most {}", shown(soft), shown(hard));
-    match soft {
-        0..256 => failed(seen),
-        256..1024 => warning(seen),
-        _ => passed(seen),
-    }
+    graded(soft < 256, soft < 1024, seen)
 }
 
 pub(super) fn processes(facts: &Facts) -> Finding {
@@ -176,11 +157,8 @@ pub(super) fn processes(facts: &Facts) -> Finding {
         "{what} is {}, {now} processes and threads are there",
         shown(max)
     );
-    match max.saturating_sub(now) {
-        0..100 => failed(seen),
-        100..500 => warning(seen),
-        _ => passed(seen),
-    }
+    let left = max.saturating_sub(now);
+    graded(left < 100, left < 500, seen)
 }
 
 pub(super) fn address_space(facts: &Facts) -> Finding {
@@ -195,11 +173,7 @@ pub(super) fn address_space(facts: &Facts) -> Finding {
         }
         (Some(bytes), _) => {
             let seen = format!("ulimit -v is {}", gb(bytes));
-            if facts.has_gpu() || bytes < 16 << 30 {
-                failed(seen)
-            } else {
-                warning(seen)
-            }
+            graded(facts.has_gpu() || bytes < 16 << 30, true, seen)
         }
     }
 }
@@ -214,11 +188,10 @@ pub(super) fn file_system(facts: &Facts) -> Finding {
     let remote = REMOTE.contains(&kind.as_str())
         || kind.starts_with("fuse.")
         || options.contains("aname=drvfs");
-    match () {
-        () if facts.disk.read_only => failed(format!("{seen}, read-only")),
-        () if remote => warning(seen),
-        () => passed(seen),
+    if facts.disk.read_only {
+        return failed(format!("{seen}, read-only"));
     }
+    graded(false, remote, seen)
 }
 
 pub(super) fn disk_space(facts: &Facts) -> Finding {
@@ -231,11 +204,9 @@ pub(super) fn disk_space(facts: &Facts) -> Finding {
         _ => format!("{free_inodes} of {inodes} inodes free"),
     };
     let seen = format!("{} of {} free, {counted}", gb(free), gb(total));
-    match () {
-        () if free < 100 << 20 || inodes > 0 && free_inodes < 200 => failed(seen),
-        () if free < 2 << 30 || inodes > 0 && share(free_inodes, inodes) < 2.0 => warning(seen),
-        () => passed(seen),
-    }
+    let full = free < 100 << 20 || inodes > 0 && free_inodes < 200;
+    let nearly = free < 2 << 30 || inodes > 0 && share(free_inodes, inodes) < 2.0;
+    graded(full, nearly, seen)
 }
 
 pub(super) fn disk_latency(facts: &Facts) -> Finding {
@@ -248,11 +219,7 @@ pub(super) fn disk_latency(facts: &Facts) -> Finding {
                 quantile(times, 0.5),
                 times.len()
             );
-            if p99 > 100.0 {
-                warning(seen)
-            } else {
-                passed(seen)
-            }
+            graded(false, p99 > 100.0, seen)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{SHORT, details, sorted, table};
+use super::{SHORT, details, graded, sorted, table};
 use crate::{Check, Outcome};
 use device::GpuSample;
 use device::probe::{Details, GpuDetails};
@@ -123,16 +123,14 @@ pub fn under_load(mut checks: Vec<Check>, before: &Cards, after: &Cards) -> Vec<
         let seen: Vec<String> = [check.evidence.clone()].into_iter().chain(seen).collect();
         let seen = seen.join("; ");
         let worse = check.outcome == Outcome::Warning || counts.iter().any(|(_, n)| *n > 0);
-        *check = match worse {
-            true => Check::warning(row.name, seen, row.remedy),
-            false => Check::passed(row.name, seen),
-        };
+        *check = row.check(graded(false, worse, seen));
     }
     sorted(checks)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::passed;
     use super::*;
 
     fn cards(temperature: u32, replays: u32) -> Cards {
@@ -165,7 +163,8 @@ mod tests {
 
     #[test]
     fn packets_that_are_sent_again_under_load_are_a_warning_with_their_number() {
-        let checks = || vec![Check::passed("pcie", "generation 4 x16 now")];
+        let row = table::ROWS.iter().find(|row| row.name == "pcie").unwrap();
+        let checks = || vec![row.check(passed("generation 4 x16 now"))];
         let pcie = |after| under_load(checks(), &cards(40, 3), &cards(40, after)).remove(0);
         assert_eq!(pcie(3).outcome, Outcome::Passed);
         assert_eq!(pcie(15).outcome, Outcome::Warning);

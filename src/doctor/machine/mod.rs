@@ -100,9 +100,7 @@ impl Facts {
     }
 
     fn of(host: host::Host, disk: disk::Disk, gpus: Result<Details, String>) -> Facts {
-        let variables: BTreeMap<String, String> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
+        let variables = crate::change::variables();
         let search = variables.get("LD_LIBRARY_PATH").map_or("", String::as_str);
         Facts {
             shadows: libraries::shadows(search, device::libtorch().as_deref()),
@@ -138,6 +136,11 @@ pub fn wsl() -> bool {
     host::wsl()
 }
 
+/// Bytes of `/dev/shm`; `None`: there is none.
+pub fn shared_memory() -> Option<u64> {
+    host::space(Path::new("/dev/shm")).map(|(total, _)| total)
+}
+
 fn details(limit: Duration) -> Result<Details, String> {
     probe::ask_for(&["--details"], limit).map_err(|silence| silence.to_string())
 }
@@ -157,21 +160,22 @@ fn failed(evidence: impl Into<String>) -> Finding {
     (Outcome::Failed, evidence.into())
 }
 
+/// What was seen as a failure, else as a warning, else as a check that passed.
+fn graded(fails: bool, warns: bool, seen: String) -> Finding {
+    match (fails, warns) {
+        (true, _) => failed(seen),
+        (false, true) => warning(seen),
+        (false, false) => passed(seen),
+    }
+}
+
 fn not_run(why: impl Into<String>) -> Finding {
     (Outcome::NotRun, why.into())
 }
 
 /// Every check, in the table's order. Pure.
 pub fn judge(facts: &Facts) -> Vec<Check> {
-    let check = |row: &table::Row| {
-        let (outcome, evidence) = (row.judge)(facts);
-        match outcome {
-            Outcome::Passed => Check::passed(row.name, evidence),
-            Outcome::Warning => Check::warning(row.name, evidence, row.remedy),
-            Outcome::Failed => Check::failed(row.name, evidence, row.remedy),
-            Outcome::NotRun => Check::not_run(row.name, evidence),
-        }
-    };
+    let check = |row: &table::Row| row.check((row.judge)(facts));
     table::ROWS.iter().map(check).collect()
 }
 

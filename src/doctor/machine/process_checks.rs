@@ -1,6 +1,6 @@
 //! Checks of processors, of time, and of processes.
 
-use super::{Facts, Finding, failed, not_run, passed, some_of, warning};
+use super::{Facts, Finding, failed, graded, not_run, passed, some_of, warning};
 
 /// Clocks that a processor reads without asking anybody, or that a hypervisor offers in their place.
 const FAST_CLOCKS: [&str; 8] = [
@@ -123,11 +123,7 @@ pub(super) fn pressure(facts: &Facts) -> Finding {
         .collect();
     let seen = format!("waited for in the last 10 s: {}", seen.join(", "));
     let full = |what| facts.host.pressure.get(what).map_or(0.0, |(_, full)| *full);
-    if full("memory") > 10.0 || full("io") > 50.0 {
-        warning(seen)
-    } else {
-        passed(seen)
-    }
+    graded(false, full("memory") > 10.0 || full("io") > 50.0, seen)
 }
 
 pub(super) fn arithmetic(facts: &Facts) -> Finding {

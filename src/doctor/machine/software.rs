@@ -3,86 +3,27 @@
 use std::path::Path;
 
 use super::libraries::{Unloaded, runs_on, twice};
-use super::{Facts, Finding, failed, not_run, passed, some_of, warning};
+use super::{Facts, Finding, failed, graded, not_run, passed, some_of, warning};
 use crate::Outcome;
 
 /// Variables that harm, whether that explains a crash, and what they do. Mostly those that NVIDIA's DCGM looks for.
+#[rustfmt::skip] // A table: a line a variable.
 const HARMFUL: [(&str, Outcome, &str); 15] = [
-    (
-        "NSIGHT_CUDA_DEBUGGER",
-        Outcome::Failed,
-        "kernels wait for a debugger",
-    ),
-    (
-        "CUDA_DEVICE_WAITS_ON_EXCEPTION",
-        Outcome::Failed,
-        "a kernel's error waits for a debugger, and the program hangs",
-    ),
-    (
-        "CUDA_INJECTION32_PATH",
-        Outcome::Failed,
-        "a foreign library runs in every CUDA program",
-    ),
-    (
-        "CUDA_INJECTION64_PATH",
-        Outcome::Failed,
-        "a foreign library runs in every CUDA program",
-    ),
-    (
-        "CUDA_LAUNCH_BLOCKING",
-        Outcome::Warning,
-        "every kernel is waited for",
-    ),
-    (
-        "CUDA_ENABLE_COREDUMP_ON_EXCEPTION",
-        Outcome::Warning,
-        "errors write gigabytes",
-    ),
-    (
-        "CUDA_COREDUMP_FILE",
-        Outcome::Warning,
-        "errors write gigabytes",
-    ),
-    (
-        "CUDA_AUTO_BOOST",
-        Outcome::Warning,
-        "clocks change by themselves",
-    ),
-    (
-        "CUDA_PROFILE",
-        Outcome::Warning,
-        "a profiler slows every kernel",
-    ),
-    (
-        "COMPUTE_PROFILE",
-        Outcome::Warning,
-        "a profiler slows every kernel",
-    ),
-    (
-        "OPENCL_PROFILE",
-        Outcome::Warning,
-        "a profiler slows every kernel",
-    ),
-    (
-        "CUDA_FORCE_PTX_JIT",
-        Outcome::Warning,
-        "all kernels are compiled anew",
-    ),
-    (
-        "PYTORCH_NO_CUDA_MEMORY_CACHING",
-        Outcome::Warning,
-        "every tensor is allocated by the driver",
-    ),
-    (
-        "NVIDIA_TF32_OVERRIDE",
-        Outcome::Warning,
-        "it overrides the precision that the program asks for",
-    ),
-    (
-        "LD_PRELOAD",
-        Outcome::Warning,
-        "a foreign library runs in every program",
-    ),
+    ("NSIGHT_CUDA_DEBUGGER", Outcome::Failed, "kernels wait for a debugger"),
+    ("CUDA_DEVICE_WAITS_ON_EXCEPTION", Outcome::Failed, "a kernel's error waits for a debugger, and the program hangs"),
+    ("CUDA_INJECTION32_PATH", Outcome::Failed, "a foreign library runs in every CUDA program"),
+    ("CUDA_INJECTION64_PATH", Outcome::Failed, "a foreign library runs in every CUDA program"),
+    ("CUDA_LAUNCH_BLOCKING", Outcome::Warning, "every kernel is waited for"),
+    ("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", Outcome::Warning, "errors write gigabytes"),
+    ("CUDA_COREDUMP_FILE", Outcome::Warning, "errors write gigabytes"),
+    ("CUDA_AUTO_BOOST", Outcome::Warning, "clocks change by themselves"),
+    ("CUDA_PROFILE", Outcome::Warning, "a profiler slows every kernel"),
+    ("COMPUTE_PROFILE", Outcome::Warning, "a profiler slows every kernel"),
+    ("OPENCL_PROFILE", Outcome::Warning, "a profiler slows every kernel"),
+    ("CUDA_FORCE_PTX_JIT", Outcome::Warning, "all kernels are compiled anew"),
+    ("PYTORCH_NO_CUDA_MEMORY_CACHING", Outcome::Warning, "every tensor is allocated by the driver"),
+    ("NVIDIA_TF32_OVERRIDE", Outcome::Warning, "it overrides the precision that the program asks for"),
+    ("LD_PRELOAD", Outcome::Warning, "a foreign library runs in every program"),
 ];
 
 pub(super) fn variables(facts: &Facts) -> Finding {
@@ -257,11 +198,7 @@ pub(super) fn library_path(facts: &Facts) -> Finding {
                 shown(&shadows)
             );
             // Without a GPU nothing loads CUDA's libraries.
-            if cuda_only && !facts.has_gpu() {
-                warning(seen)
-            } else {
-                failed(seen)
-            }
+            graded(!cuda_only || facts.has_gpu(), true, seen)
         }
     }
 }
@@ -280,11 +217,7 @@ pub(super) fn gpu_architecture(facts: &Facts) -> Finding {
             "sm_{major}{minor}; libtorch has code for {}",
             found.join(", ")
         );
-        if runs_on(found, (major, minor)) {
-            passed(seen)
-        } else {
-            failed(seen)
-        }
+        graded(!runs_on(found, (major, minor)), false, seen)
     })
 }
 

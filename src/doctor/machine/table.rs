@@ -1,6 +1,7 @@
 //! Every check: when it fails or warns, what to do then, and the function that judges.
 
 use super::{Facts, Finding, gpu, limits, process_checks as host, software};
+use crate::{Check, Outcome};
 
 /// A check.
 pub struct Row {
@@ -11,6 +12,19 @@ pub struct Row {
     /// What to do then.
     pub remedy: &'static str,
     pub(super) judge: fn(&Facts) -> Finding,
+}
+
+impl Row {
+    /// The check with what it has found; what to do is said where something is wrong.
+    pub(super) fn check(&self, (outcome, evidence): Finding) -> Check {
+        let wrong = matches!(outcome, Outcome::Failed | Outcome::Warning);
+        Check {
+            name: self.name,
+            outcome,
+            evidence,
+            remedy: wrong.then(|| self.remedy.to_owned()),
+        }
+    }
 }
 
 const fn row(

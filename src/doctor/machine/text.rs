@@ -56,13 +56,19 @@ mod tests {
 
     #[test]
     fn failures_come_first_and_what_passed_takes_one_line() {
+        let check = |name, outcome, evidence: &str, remedy: Option<&str>| Check {
+            name,
+            outcome,
+            evidence: evidence.to_owned(),
+            remedy: remedy.map(str::to_owned),
+        };
         let checks = [
-            Check::passed("swap", "none"),
-            Check::not_run("ecc", "no GPU"),
-            Check::warning("pressure", "io 80 %", "Wait."),
-            Check::passed("clock_source", "tsc"),
-            Check::not_run("mig", "no GPU"),
-            Check::failed("open_files", "64", "Raise it."),
+            check("swap", Outcome::Passed, "none", None),
+            check("ecc", Outcome::NotRun, "no GPU", None),
+            check("pressure", Outcome::Warning, "io 80 %", Some("Wait.")),
+            check("clock_source", Outcome::Passed, "tsc", None),
+            check("mig", Outcome::NotRun, "no GPU", None),
+            check("open_files", Outcome::Failed, "64", Some("Raise it.")),
         ];
         let expected = "The machine: 1 failed, 1 to be looked at, 2 passed, 2 could not be run\n\
                         failed: open_files: 64\n    Raise it.\n\

@@ -223,6 +223,7 @@ class Training:
 
         def watched_first(self, loader):
             self._tune_doctor = [getattr(loader, "_tune_doctor", 0), [], 0]
+            doctor.look_at_length(loader)
             first(self, loader)
 
         def watched_index(self):
@@ -249,6 +250,15 @@ class Training:
         base.__init__ = watched_first
         base._next_index = watched_index
         base.__next__ = watched_next
+
+    def look_at_length(self, loader):
+        """Whether a loader gives no batch at all: it drops a last one that is not full, and it is the first."""
+        try:
+            rows = len(loader.dataset)
+            if rows and loader.drop_last and not len(loader):
+                self.silent("empty_loader", "%d rows, batches of %s" % (rows, loader.batch_size))
+        except Exception:
+            pass  # Of data without a length nothing is known.
 
     def number_of(self, dataset):
         """A loader's number, in the order in which they are made. One that is made anew in each epoch is the same: it is

@@ -143,6 +143,42 @@ class Watching:
             file = os.readlink("/proc/self/fd/%d" % descriptor)
             self.note("mapped", file=file, end=offset + (length or os.fstat(descriptor).st_size - offset))
 
+    def watch_databases(self, sqlite3):
+        """Notes, where the program ends because a database is locked, its own connection that has a transaction open."""
+        import atexit
+        import weakref
+
+        doctor, connect = self, sqlite3.connect
+        open_ones = []
+
+        class Connection(sqlite3.Connection):
+            """SQLite's own cannot be referred to weakly."""
+
+            def begun(self, statement):
+                if statement.upper().startswith("BEGIN"):
+                    self._tune_doctor = doctor.own_line()
+
+        def watched(*args, **kwargs):
+            if len(args) < 6:
+                kwargs.setdefault("factory", Connection)
+            connection = connect(*args, **kwargs)
+            if isinstance(connection, Connection):
+                known = weakref.ref(connection)
+                connection.set_trace_callback(lambda statement: known() and known().begun(statement))
+                open_ones.append(known)
+            return connection
+
+        def look():
+            if "locked" not in str(getattr(sys, "last_value", "")):
+                return
+            for connection in filter(None, (known() for known in open_ones)):
+                line = getattr(connection, "_tune_doctor", None)
+                if line and connection.in_transaction:
+                    doctor.silent("transaction_open", line=line)
+
+        sqlite3.connect = watched
+        atexit.register(look)
+
     def watch_timers(self):
         """Notes where a timer was set that ends the program by SIGALRM, until it is taken back."""
         import functools
@@ -171,6 +207,8 @@ class Watching:
 
         @functools.wraps(set_handler)
         def watched_handler(number, handler):
+            if number == getattr(signal, "SIGCHLD", None) and handler == signal.SIG_IGN:
+                self.silent("children_ignored")
             code = getattr(handler, "__code__", None)
             if number != getattr(signal, "SIGALRM", None) or code is None:
                 return set_handler(number, handler)
