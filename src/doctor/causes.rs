@@ -66,7 +66,7 @@ messages::table! {
         &[(S::OutOfMemory, 0.003), (S::OwnRaise, 0.03), (S::Wanders, 0.02), (S::ShapeText, 0.92), (S::LossFrames, 0.5), (S::Exception, 0.97)],
         &[(C::Seed, 0.001), (C::OneRow, 0.1), (C::HalfBatch, 0.05)],
         "Print the shapes before the line that is named; a last batch may be smaller than the others.");
-    SilentError(3.0, "the training goes on with a mistake that raises no error, and learns nothing or something else", &[],
+    SilentError(3.0, "the program goes on with a mistake that raises no error where it is made", &[],
         &[(S::NoBatch, 0.01), (S::Wanders, 0.5), (S::SilentError, 0.97), (S::OwnRaise, 0.4), (S::OwnExit, 0.4), (S::NotFiniteText, 0.1), (S::Exception, 0.5)],
         &[(C::Seed, 0.03), (C::OneRow, 0.1)],
         "Compare the shapes of results and targets before the loss, and look at what the optimizer is given.");

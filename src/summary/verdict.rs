@@ -131,7 +131,8 @@ fn luck(m: &Material, facts: &Facts) -> Option<String> {
             value(noise.difference)
         );
     }
-    let naive = m.selection.as_ref().and_then(|s| s.naive.as_ref());
+    // Where the winner by repeats was struck, theirs is no news of who leads now.
+    let naive = (m.repeated()).and_then(|_| m.selection.as_ref()?.naive.as_ref());
     if let Some((naive, optimism)) = naive.and_then(|n| Some((n, n.optimism_text()?))) {
         text += &format!(
             " The best single value ({}, trial {}) was {optimism}.",

@@ -115,6 +115,16 @@ fn open(supervisor: &Supervisor, kind: &str) {
 
 /// Tells to run trial 4, with two epochs; `without` leaves a key out.
 fn run_trial(supervisor: &Supervisor, log: &str, without: Option<&str>) {
+    run_trial_with(supervisor, log, without, None);
+}
+
+/// The same with a directory for checkpoints.
+fn run_trial_with(
+    supervisor: &Supervisor,
+    log: &str,
+    without: Option<&str>,
+    checkpoint: Option<&str>,
+) {
     let kind = config::kinds::kind("synthetic").unwrap();
     let mut config: Params = kind
         .keys
@@ -139,7 +149,7 @@ fn run_trial(supervisor: &Supervisor, log: &str, without: Option<&str>) {
         }),
         log: log.into(),
         max_log_bytes: 1 << 20,
-        checkpoint: None,
+        checkpoint: checkpoint.map(str::to_owned),
         keep_best: None,
         grant: None,
     });
@@ -262,6 +272,32 @@ fn a_log_that_cannot_be_written_keeps_nobody_from_training() {
             ),
             "{news:?}"
         );
+        s.tell(&ToWorker::Exit);
+    });
+    assert_eq!(status.unwrap(), 0);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_is_told_once_and_the_training_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a-file");
+    std::fs::write(&file, "").unwrap();
+    let log = directory.path().join("log");
+    let status = supervise(|s| {
+        open(s, "synthetic");
+        assert_eq!(s.hear(), FromWorker::Ready);
+        let below = file.join("checkpoint");
+        run_trial_with(s, log.to_str().unwrap(), None, below.to_str());
+        answer_epoch(s, 1, false);
+        let FromWorker::Attempt(_, AttemptEvent::NotWritten(what)) = s.hear_news() else {
+            panic!("expected what was not written")
+        };
+        assert!(
+            what.starts_with("its checkpoint could not be kept: "),
+            "{what}"
+        );
+        answer_epoch(s, 2, false);
+        assert_eq!(ended(s), Ended::Completed);
         s.tell(&ToWorker::Exit);
     });
     assert_eq!(status.unwrap(), 0);

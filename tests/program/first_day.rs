@@ -77,6 +77,45 @@ fn what_cannot_become_a_task_writes_nothing() {
 }
 
 #[test]
+fn a_table_without_texts_becomes_a_task_that_passes_check() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, head: &str, row: &dyn Fn(usize) -> String| {
+        let rows: String = (0..120).map(row).collect();
+        std::fs::write(dir.path().join(name), format!("{head}\n{rows}")).unwrap();
+    };
+    let town = |i: usize| ["Graz", "Linz", "Wien"][i % 3];
+    write("flats.csv", "row_id,town,rooms,price", &|i| {
+        format!("{i},{},{},{}.5\n", town(i), i % 6, i * 7 % 101)
+    });
+    write("numbers.csv", "a,b,label\n", &|i| {
+        format!("{},{}.5,{}\n", i * 7 % 13, i % 5, i % 2)
+    });
+    for (file, problem, embedding) in [
+        ("flats.csv", "regression", true),
+        ("numbers.csv", "classification", false),
+    ] {
+        expect(0, home.path(), dir.path(), &["init", "--csv", file]);
+        let name = file.trim_end_matches(".csv");
+        let task = std::fs::read_to_string(dir.path().join(format!("configs/{name}.toml")));
+        let task = task.unwrap();
+        assert!(task.contains(&format!("problem = \"{problem}\"")), "{task}");
+        assert_eq!(task.contains("model.embedding"), embedding, "{task}");
+        assert_eq!(task.contains("ignore = [\"row_id\"]"), embedding, "{task}");
+    }
+    let text = expect(
+        2,
+        home.path(),
+        dir.path(),
+        &["init", "x", "--csv", "flats.csv", "--hf", "m"],
+    );
+    assert!(
+        text.contains("no column of flats.csv looks like texts"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_script_is_seen_whatever_it_does() {
     let home = tempfile::tempdir().unwrap();
     let dir = tempfile::tempdir().unwrap();

@@ -186,6 +186,9 @@ pub(super) fn table_task(name: &str, data: &str, columns: &LikelyColumns) -> Str
          [train]\nepochs = 60\npatience = 15             # epochs without a better value until a trial stops early\n\n\
          # Trial 0 has the defaults.\n[space]\n"
     );
+    if columns.categorical {
+        text += "\"model.embedding\" = { low = 1, high = 16, int = true, default = 4 }\n";
+    }
     text + TABLE_SPACE
 }
 
@@ -271,7 +274,6 @@ pub(super) struct Model {
 const TABLE_SPACE: &str = r#""model.layers" = { low = 0, high = 3, int = true, default = 2 }
 "model.hidden" = { choices = [16, 32, 64, 128], default = 64, when = { "model.layers" = [1, 2, 3] } }
 "model.dropout" = { low = 0.0, high = 0.5, default = 0.0 }
-"model.embedding" = { low = 1, high = 16, int = true, default = 4 }
 "train.batch_size" = { choices = [16, 32, 64, 128], default = 32 }
 "optim.lr" = { low = 1e-4, high = 3e-2, log = true, default = 3e-3 }
 "optim.weight_decay" = { low = 1e-4, high = 1.0, log = true, default = 0.01 }

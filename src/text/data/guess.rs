@@ -105,6 +105,8 @@ pub struct LikelyColumns {
     pub classes: Vec<String>,
     /// Columns of a table that say which row it is.
     pub names: Vec<String>,
+    /// Whether what is left of a table to predict by has categories in it, not numbers alone.
+    pub categorical: bool,
     /// Of what keeps rows together in one split.
     pub group: Option<String>,
     /// All columns, in the file's order.
@@ -301,9 +303,15 @@ fn choose(
             && Some(&c.name) != text.as_ref()
             && c.name != label.name
     });
-    let of_rows = others().filter(|c| text.is_none() && c.names_rows(rows));
+    let names: Vec<String> = others()
+        .filter(|c| text.is_none() && c.names_rows(rows))
+        .map(|c| c.name.clone())
+        .collect();
+    let read = others().filter(|c| !names.contains(&c.name));
+    let mut read = read.filter(|c| group.is_none_or(|group| group.name != c.name));
     Ok(LikelyColumns {
-        names: of_rows.map(|c| c.name.clone()).collect(),
+        categorical: read.any(|c| !c.is_number()),
+        names,
         text,
         label: label.name.clone(),
         classes: match a_number {
@@ -438,6 +446,7 @@ mod tests {
         let rows: String = (0..60).map(row).collect();
         let found = likely("x.csv", &format!("row_id,town,price,kind\n{rows}")).unwrap();
         assert_eq!((found.text, found.label.as_str()), (None, "kind"));
+        assert!(found.categorical, "of the towns");
         assert_eq!(
             (found.classes.len(), found.names),
             (3, vec!["row_id".to_owned()])
@@ -447,7 +456,7 @@ mod tests {
         let rows: String = (0..60).map(row).collect();
         let found = likely("x.csv", &format!("a,target,b\n{rows}")).unwrap();
         assert_eq!((found.text, found.label.as_str()), (None, "target"));
-        assert_eq!(found.classes, [""; 0]);
+        assert_eq!((found.classes, found.categorical), (Vec::new(), false));
     }
 
     #[test]
