@@ -69,14 +69,23 @@ impl Column {
         self.characters as f64 / self.filled.max(1) as f64
     }
 
-    /// Whether it looks like texts that people wrote: most cells have several words, or its name says so.
+    /// Whether it looks like texts that people wrote: most cells have words that no other has, or its name says so.
     fn is_text(&self) -> bool {
         let named = self.rank(&TEXTS) < TEXTS.len();
-        !self.is_number() && (named || self.wordy * 2 > self.filled)
+        let most = |cells: usize| cells * 2 > self.filled;
+        !self.is_number() && (named || most(self.wordy) && most(self.distinct.len()))
     }
 
     fn is_number(&self) -> bool {
         self.distinct.iter().all(|v| as_number(v.trim()).is_some())
+    }
+
+    /// Whether its equal values belong together: it is called so, and has more than `fewest` values, of which many repeat.
+    fn is_group(&self, fewest: usize, rows: usize) -> bool {
+        let name = self.name.to_ascii_lowercase();
+        let named = name.ends_with("id") || self.rank(&GROUPS) < GROUPS.len();
+        let distinct = self.distinct.len();
+        named && distinct > fewest && distinct * 10 < rows * 9 && self.filled == rows
     }
 
     /// Whether it says which row it is: another whole number or name in each.
@@ -92,6 +101,13 @@ impl Column {
         let place = names.iter().position(|n| name == *n);
         place.unwrap_or(names.len())
     }
+}
+
+/// Whether a cell has several words, or is long in a script that has no spaces between them.
+fn is_wordy(cell: &str) -> bool {
+    let letters = |word: &&str| word.chars().any(char::is_alphabetic);
+    cell.split_whitespace().filter(letters).count() > 1
+        || cell.chars().filter(|c| !c.is_ascii()).count() >= 8
 }
 
 /// The columns that are likely meant.
@@ -212,7 +228,7 @@ fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column>
             if let Some(cell) = cell.filter(|cell| !cell.trim().is_empty()) {
                 column.filled += 1;
                 column.characters += cell.chars().count();
-                column.wordy += usize::from(cell.trim().contains(' '));
+                column.wordy += usize::from(is_wordy(&cell));
                 column.distinct.insert(cell);
             } else if column.empty.len() < EMPTY_TOLD {
                 column.empty.push(table.place().line);
@@ -276,15 +292,7 @@ fn choose(
     let text = match text {
         Some(name) => Some(named("--text", name)?),
         None if a_table => None,
-        None => columns
-            .iter()
-            .filter(|c| c.name != label.name && c.filled > 0)
-            .max_by(|a, b| {
-                let rank =
-                    |c: &Column| (c.mean_length() >= 10.0, std::cmp::Reverse(c.rank(&TEXTS)));
-                let length = a.mean_length().total_cmp(&b.mean_length());
-                rank(a).cmp(&rank(b)).then(length)
-            }),
+        None => longest(columns.iter().filter(|c| c.name != label.name)),
     };
     let others = || columns.iter().filter(|c| c.name != label.name);
     if others().next().is_none() {
@@ -292,17 +300,8 @@ fn choose(
         return Err(unclear("--csv", found, None));
     }
     let text = text.map(|c| c.name.clone());
-    let group = columns.iter().find(|c| {
-        let name = c.name.to_ascii_lowercase();
-        let named = name.ends_with("id") || c.rank(&GROUPS) < GROUPS.len();
-        let repeats =
-            c.distinct.len() > label.distinct.len().max(9) && c.distinct.len() * 10 < rows * 9;
-        named
-            && repeats
-            && c.filled == rows
-            && Some(&c.name) != text.as_ref()
-            && c.name != label.name
-    });
+    let fewest = label.distinct.len().max(9);
+    let group = others().find(|c| c.is_group(fewest, rows) && Some(&c.name) != text.as_ref());
     let names: Vec<String> = others()
         .filter(|c| text.is_none() && c.names_rows(rows))
         .map(|c| c.name.clone())
@@ -321,6 +320,15 @@ fn choose(
         group: group.map(|c| c.name.clone()),
         columns: columns.iter().map(|c| c.name.clone()).collect(),
         rows,
+    })
+}
+
+/// The column of the texts: one that is called so, else the one with the longest cells.
+fn longest<'a>(columns: impl Iterator<Item = &'a Column>) -> Option<&'a Column> {
+    let rank = |c: &Column| (c.mean_length() >= 10.0, std::cmp::Reverse(c.rank(&TEXTS)));
+    columns.filter(|c| c.filled > 0).max_by(|a, b| {
+        let length = a.mean_length().total_cmp(&b.mean_length());
+        rank(a).cmp(&rank(b)).then(length)
     })
 }
 
@@ -451,6 +459,22 @@ mod tests {
             (found.classes.len(), found.names),
             (3, vec!["row_id".to_owned()])
         );
+        // Categories of several words, and points in time, are no texts; long cells without spaces may be.
+        let row = |i: usize| {
+            format!(
+                "{},2024-01-{:02} 10:00:00,{}\n",
+                ["New York", "Los Angeles"][i % 2],
+                i % 28,
+                i % 2
+            )
+        };
+        let rows: String = (0..60).map(row).collect();
+        let found = likely("x.csv", &format!("city,taken,late\n{rows}")).unwrap();
+        assert_eq!((found.text, found.label.as_str()), (None, "late"));
+        let row = |i: usize| format!("これは{i}番目の長い文章です,{}\n", i % 2);
+        let rows: String = (0..60).map(row).collect();
+        let found = likely("x.csv", &format!("b,label\n{rows}")).unwrap();
+        assert_eq!(found.text.as_deref(), Some("b"));
         // A column that is called so comes before the last; a number of many values is no class.
         let row = |i: usize| format!("{},{}.25,{}\n", i % 5, i * 3 % 59, i % 2);
         let rows: String = (0..60).map(row).collect();
@@ -461,7 +485,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_an_error_that_names_the_columns() {
-        let rows: String = (0..30).map(|i| format!("{i},text {i}\n")).collect();
+        let rows: String = (0..30).map(|i| format!("{i},some text {i}\n")).collect();
         let error = likely("x.csv", &format!("n,words\n{rows}")).unwrap_err();
         let error = error.to_string();
         assert!(
