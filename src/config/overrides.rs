@@ -16,7 +16,8 @@ pub fn assignment(text: &str) -> Option<(&str, &str)> {
         }
         None
     });
-    let (key, value) = text.split_at(at?);
+    // A quote that nobody closes is a letter like others.
+    let (key, value) = text.split_at(at.or_else(|| text.find('='))?);
     let key = key.trim();
     (!key.is_empty()).then_some((key, value[1..].trim()))
 }
@@ -206,6 +207,7 @@ mod tests {
     fn an_assignment_is_split_at_the_first_equals_sign_outside_quotes() {
         let split = assignment("space.\"a=b\".choices = [\"x=y\"]");
         assert_eq!(split, Some(("space.\"a=b\".choices", "[\"x=y\"]")));
+        assert_eq!(assignment("user's=1"), Some(("user's", "1")));
         assert_eq!(assignment("train.epochs"), None);
         assert_eq!(assignment(" =5"), None);
     }

@@ -391,9 +391,11 @@ impl Notes {
         Notes {
             not_finite: self.not_finite.or(traced.not_finite),
             gradient_not_finite: self.gradient_not_finite.or(traced.gradient_not_finite),
-            silent: match self.silent.is_empty() {
-                true => traced.silent,
-                false => self.silent,
+            silent: {
+                // Some are noted in every run, and others where operations are traced.
+                let new = |error: &SilentError| self.silent.iter().all(|s| s.kind != error.kind);
+                let more: Vec<SilentError> = traced.silent.into_iter().filter(new).collect();
+                [self.silent, more].concat()
             },
             operation: self.operation.or(traced.operation),
             longest: self.longest.or(traced.longest),

@@ -10,9 +10,11 @@ pub fn unread(processes: &[u32]) -> Option<String> {
     let waits = |pid: &u32| {
         let fd = written_to(*pid)?;
         let pipe = pipe_of(*pid, fd)?;
+        // Processes that are forked have the reading end of a queue, too.
+        let is_asked = |other: u32| fd <= 2 || waits_for_an_end(other);
         let reader = processes
             .iter()
-            .find(|other| *other != pid && reads(**other, &pipe))?;
+            .find(|other| *other != pid && reads(**other, &pipe) && is_asked(**other))?;
         let (writer, reader_name) = (name(*pid), name(*reader));
         let waits = |stream: &str| format!("{writer} waits to write to {stream}");
         match fd {
@@ -22,13 +24,12 @@ pub fn unread(processes: &[u32]) -> Option<String> {
             2 => {
                 Some(waits("its standard error") + &format!(", which {reader_name} does not read"))
             }
-            _ if waits_for_an_end(*reader) => Some(
+            _ => Some(
                 waits("a queue or pipe")
                     + &format!(
                         ", and {reader_name}, which is to read it, waits for a process to end"
                     ),
             ),
-            _ => None,
         }
     };
     processes.iter().find_map(waits)

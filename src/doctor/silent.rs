@@ -68,9 +68,6 @@ messages::table! {
     /// As `type=bool` does.
     NoIsTrue(false, "an option of the type bool is given a text that means no, and is true",
         "Any text but the empty one is true: use action=argparse.BooleanOptionalAction (--name, --no-name), or compare the text.");
-    /// In place, so that the next call gets another one than the function had made.
-    CacheChanged(false, "a tensor that a cached function has given is written to, and its next callers get it changed",
-        "Write `x = x * w`, not `x *= w` or `x.mul_(w)`, or give each caller a copy (tensor.clone()).");
     ClippedScaled(false, "gradients are clipped while the GradScaler has them scaled up, which leaves next to nothing of them",
         "Call scaler.unscale_(optimizer) before clip_grad_norm_().");
     /// As `signal(SIGCHLD, SIG_IGN)` has it: the kernel tells nobody how a child has ended.
@@ -79,17 +76,12 @@ messages::table! {
     /// A validation set that is smaller than a batch.
     EmptyLoader(false, "a loader gives no batch at all: drop_last drops the only one, which is not full",
         "Leave drop_last to the loader that is trained on, or take smaller batches.");
-    TransactionOpen(false, "the database is locked by the program's own connection, whose transaction is not committed",
-        "Commit (connection.commit()) as soon as it is written, or write by one connection alone.");
     /// Names of classes, for one.
     NumberedSet(true, "the items of a set are numbered, whose order is another one in each process and run",
         "Number sorted(...) of the set.");
     /// With what it does.
     AssertSkipped(true, "PYTHONOPTIMIZE or -O leaves out an assert that calls a function",
         "Call the function outside of the assert, or run without PYTHONOPTIMIZE and -O.");
-    /// A sign, a factor; or a gradient that is reversed or passed through on purpose.
-    WrongGradient(true, "backward() of a function of one's own does not give the slope of its forward()",
-        "Check it with torch.autograd.gradcheck in float64. One that is reversed or passed through on purpose is right as it is.");
     /// All calls share it.
     DefaultChanged(true, "a default argument, an empty list or dictionary where it is written, keeps what earlier calls have put there",
         "Write `x=None`, and make the list in the function. One that is meant as a cache is right as it is.");

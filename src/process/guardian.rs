@@ -276,7 +276,7 @@ fn rename(title: &[u8]) {
 
 /// Where the kernel has put this process's arguments; `None` where it does not tell.
 fn arguments() -> Option<(usize, usize)> {
-    let (start, end) = stat::of(std::process::id())?.arguments;
+    let (start, end) = stat::own()?.arguments;
     (start != 0).then_some((start as usize, end as usize))
 }
 

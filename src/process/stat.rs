@@ -84,6 +84,14 @@ pub(super) fn of(pid: u32) -> Option<Stat> {
     with_buffer(pid, &mut Vec::new())
 }
 
+/// This process; `None` where `/proc` does not tell.
+pub(super) fn own() -> Option<Stat> {
+    let mut buffer = Vec::new();
+    // Its number may be another one where `/proc` is another namespace's.
+    read("/proc/self/stat", &mut buffer).ok()?;
+    parse(std::process::id(), &buffer)
+}
+
 /// When a process was started, in the kernel's ticks since boot; `None` where there is none.
 pub(super) fn start_of(pid: u32) -> Option<u64> {
     Some(of(pid)?.start)

@@ -1,14 +1,9 @@
 """Mistakes of a training that raise no error, each in a function that begins with doctor's name of it, and what is none."""
 
 import argparse
-import atexit
-import functools
 import os
 import queue
 import signal
-import sqlite3
-import sys
-import tempfile
 import warnings
 
 import torch
@@ -167,15 +162,6 @@ def wrapped():
     frames[0] + frames[1] + frames[2]
 
 
-def cache_changed():
-    @functools.lru_cache(maxsize=None)
-    def table(length):
-        return torch.arange(length).float()
-
-    for _ in range(3):
-        table(12).mul_(0.5)
-
-
 def clipped_scaled():
     scaler, optimizer = torch.amp.GradScaler("cpu"), sgd(three)
     scaler.scale(cross_entropy(three(x), classes)).backward()
@@ -203,76 +189,13 @@ def empty_loader():
     list(torch.utils.data.DataLoader(rows, batch_size=64, drop_last=True))
 
 
-def transaction_open():
-    with tempfile.NamedTemporaryFile() as file:
-        first, second = sqlite3.connect(file.name), sqlite3.connect(file.name, timeout=0.01)
-        with second:
-            second.execute("CREATE TABLE t (x)")
-        first.execute("INSERT INTO t VALUES (1)")
-        try:
-            second.execute("INSERT INTO t VALUES (2)")
-        except sqlite3.OperationalError as error:
-            sys.last_value = error
-        atexit._run_exitfuncs()
-
-
 def no_is_true():
     parser = argparse.ArgumentParser()
     parser.add_argument("--shuffle", type=bool, default=True)
     assert parser.parse_args(["--shuffle", "False"]).shuffle
 
 
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx, grad):
-        return 3 * ctx.saved_tensors[0] ** 2 * grad
-
-
-class Passed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x.round()
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad
-
-
-def wrong_gradient():
-    class Reversed(Cube):
-        @staticmethod
-        def wrong_gradient(ctx, grad):
-            return -Cube.backward(ctx, grad)
-
-        backward = wrong_gradient
-
-    Reversed.apply(one(x)).sum().backward()
-
-
-def fine_gradients():
-    drawn = torch.get_rng_state()
-    Cube.apply(one(x)).sum().backward()
-    Passed.apply(one(x)).sum().backward()
-    assert torch.equal(drawn, torch.get_rng_state())
-
-
-def fine_caches():
-    @functools.lru_cache
-    def table(length, scale=[]):
-        return torch.arange(length).float()
-
-    @functools.cache
-    def other(length):
-        return table(length) * 2
-
-    for _ in range(3):
-        assert other(12).mul(0.5)[2] == 2 and table(12).add(1)[1] == 2
-    assert table.cache_info().hits == 3 and table.__name__ == "table"
+def fine_scaling():
     scaler, optimizer = torch.amp.GradScaler("cpu"), sgd(three)
     for _ in range(10):
         scaler.scale(cross_entropy(three(x), classes)).backward()
@@ -381,7 +304,7 @@ def fine_steps():
 
 warnings.simplefilter("ignore")
 for name, act in list(globals().items()):
-    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "Cube", "Passed", "default_changed_in"):
+    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "default_changed_in"):
         # A process notes each kind once.
         child = os.fork()
         if child == 0:

@@ -75,13 +75,13 @@ impl Examiner<'_> {
             // Of a program that needs two rows to run, the other one only keeps it company.
             self.matrix.evidence.row = rows.len() <= 2;
             let rows = Rows { loader, rows };
+            self.rows = Some(rows.clone());
             // Several rows may be bad: then it fails at other ones with other random numbers, and yet it is not these.
             if self.matrix.evidence.signs.contains(&Sign::Wanders) {
                 let taken = self.batches_until_failure(&rows, Some(Change::Seed), 0)?;
                 self.at_once = taken.is_some_and(|taken| taken <= 1);
                 self.see();
             }
-            self.rows = Some(rows);
         }
         Ok(())
     }

@@ -51,7 +51,6 @@ class Doctor(Watching, Python, Training, Tracing, Silent, Mistakes, Notes):
         self.watch_forks()
         self.watch_leftovers()
         self.watch_timers()
-        self.after_import("sqlite3", self.watch_databases)
         if self.wants("watch") or self.wants("trace"):
             self.watch_exceptions()
         if self.wants("trace"):

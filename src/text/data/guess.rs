@@ -73,7 +73,8 @@ impl Column {
     fn is_text(&self) -> bool {
         let named = self.rank(&TEXTS) < TEXTS.len();
         let most = |cells: usize| cells * 2 > self.filled;
-        !self.is_number() && (named || most(self.wordy) && most(self.distinct.len()))
+        let is_label = self.rank(&LABELS) < LABELS.len();
+        !self.is_number() && !is_label && (named || most(self.wordy) && most(self.distinct.len()))
     }
 
     fn is_number(&self) -> bool {
@@ -91,8 +92,11 @@ impl Column {
     /// Whether it says which row it is: another whole number or name in each.
     fn names_rows(&self, rows: usize) -> bool {
         let name = self.name.to_ascii_lowercase();
-        let named = name.ends_with("id") || ["", "index", "unnamed: 0"].contains(&name.as_str());
-        named && self.distinct.len() == rows
+        let ids = ["_id", "-id", " id"].iter().any(|end| name.ends_with(end))
+            || self.name.ends_with("Id");
+        let named = ids || ["", "id", "index", "unnamed: 0"].contains(&name.as_str());
+        let fraction = |cell: &String| as_number(cell.trim()).is_some_and(|x| x.fract() != 0.0);
+        named && self.distinct.len() == rows && !self.distinct.iter().any(fraction)
     }
 
     /// Its place in a list of names; one that is not in it comes last.
@@ -275,7 +279,9 @@ fn choose(
         let found = columns.iter().find(|c| c.name == name);
         found.ok_or_else(|| unclear(flag, format!("no column {name:?}"), None))
     };
-    let a_table = text.is_none() && !columns.iter().any(Column::is_text);
+    let is_label = |c: &&Column| Some(c.name.as_str()) == label;
+    let mut others = columns.iter().filter(|c| !is_label(c));
+    let a_table = text.is_none() && !others.any(Column::is_text);
     let of_class = |c: &&Column| (2..=CLASSES.min(rows / 2).max(2)).contains(&c.distinct.len());
     let label = match label {
         Some(name) => named("--label", name)?,

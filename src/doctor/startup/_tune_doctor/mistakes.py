@@ -35,13 +35,11 @@ class Mistakes:
         self.watch_enumerate()
         self.after_import("queue", self.watch_queues)
         self.after_import("argparse", self.watch_options)
-        self.after_import("functools", self.watch_caches)
 
     def look_for_mistakes_of(self, torch):
         """Once torch is there."""
         self.watch_tensors(torch)
         self.watch_persistent_workers()
-        self.watch_functions(torch)
         self.watch_scaling(torch)
         if sys.flags.optimize:
             # By the first step all of its files are there.
@@ -124,39 +122,6 @@ class Mistakes:
             return get_value(self, action, text)
 
         argparse.ArgumentParser._get_value = watched
-
-    def watch_caches(self, functools):
-        """Notes tensors of the program's own cached functions that somebody writes to."""
-        doctor, lru_cache = self, functools.lru_cache
-
-        def watch(function, cached):
-            code = getattr(function, "__code__", None)
-            if not code or not doctor.owns(code.co_filename):
-                return cached
-            versions = {}
-
-            @functools.wraps(function)
-            def watched(*args, **kwargs):
-                value, tensors = cached(*args, **kwargs), []
-                torch = sys.modules.get("torch")
-                if hasattr(torch, "Tensor"):
-                    doctor.collect(torch, value, tensors)
-                for tensor in tensors:
-                    if versions.setdefault(id(tensor), version(tensor)) != version(tensor):
-                        doctor.silent("cache_changed", code.co_name)
-                return value
-
-            watched.cache_info, watched.cache_clear = cached.cache_info, cached.cache_clear
-            watched.cache_parameters = cached.cache_parameters
-            return watched
-
-        def watched_cache(maxsize=128, typed=False):
-            if callable(maxsize):
-                return watch(maxsize, lru_cache(maxsize, typed))
-            return lambda function: watch(function, lru_cache(maxsize, typed)(function))
-
-        functools.lru_cache = watched_cache
-        functools.cache = lambda function: watched_cache(None)(function)
 
     def watch_queues(self, queue):
         """Has each tensor that is put into a queue looked at again where it is taken out."""
@@ -250,31 +215,12 @@ class Mistakes:
 
         of_workers._reset = watched
 
-    def watch_functions(self, torch):
-        """Compares what backward() of the program's own functions gives with differences of their forward(), once each."""
-        doctor, apply = self, torch.autograd.Function.__dict__["apply"].__func__
-        seen = set()
-
-        def watched(cls, *args, **kwargs):
-            result = apply(cls, *args, **kwargs)
-            code = getattr(cls.backward, "__code__", None)
-            if cls not in seen and not kwargs and code and doctor.owns(code.co_filename):
-                seen.add(cls)
-                try:
-                    told = wrong_slope(torch, lambda *given: apply(cls, *given), args)
-                except Exception:
-                    told = None  # Of one that takes no 64-bit floats, or has several results, nothing is known.
-                if told:
-                    line = "%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name)
-                    doctor.silent("wrong_gradient", "%s: %s" % (cls.__name__, told), line=line)
-            return result
-
-        torch.autograd.Function.apply = classmethod(watched)
-
     def watch_scaling(self, torch):
         """Notes gradients that are clipped while they are scaled up for 16-bit floats."""
-        doctor, scaler, clip = self, torch.amp.GradScaler, torch.nn.utils.clip_grad
-        scaled = set()
+        doctor, clip = self, torch.nn.utils.clip_grad
+        scaler, scaled = getattr(getattr(torch, "amp", None), "GradScaler", None), set()
+        if scaler is None:
+            return  # Of older versions of PyTorch nothing is known.
 
         def watch(owner, name, act):
             original = getattr(owner, name)
@@ -418,41 +364,6 @@ class Copies:
         if times + 1 > EVALUATIONS:
             self.stale.add(weight.shape)
         return bool(self.stale) and self.stale >= self.shapes
-
-
-def wrong_slope(torch, function, args):
-    """The slope of a function in some direction by its backward(), and by differences, in words; `None`: they agree, or it is not
-    smooth there, as where it rounds."""
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    floats = [isinstance(a, torch.Tensor) and a.is_floating_point() for a in args]
-    wanted = [f and a.requires_grad for f, a in zip(floats, args)]
-    if not any(wanted) or sum(a.numel() for f, a in zip(floats, args) if f) > MOST:
-        return None
-    own = torch.Generator().manual_seed(0)
-
-    def direction(tensor):
-        return torch.rand(tensor.shape, generator=own, dtype=torch.float64).to(tensor.device) + 0.5
-
-    # By doctor: it is no operation of the program's, and draws none of its numbers.
-    with _disable_current_modes(), torch.random.fork_rng(devices=[]), torch.enable_grad():
-        point = [a.detach().double() if f else a for f, a in zip(floats, args)]
-        ways = [direction(a) if w else None for w, a in zip(wanted, point)]
-        inputs = [a.clone().requires_grad_() if w else a for w, a in zip(wanted, point)]
-        result = function(*inputs)
-        weights = direction(result)
-        (result * weights).sum().backward()
-        slope = sum(float((a.grad * way).sum()) for a, way in zip(inputs, ways) if way is not None)
-
-        def difference(step):
-            with torch.no_grad():
-                ahead, behind = ([a + s * way if way is not None else a for a, way in zip(point, ways)] for s in (step, -step))
-                return float(((function(*ahead) - function(*behind)) * weights).sum()) / (2 * step)
-
-        near, far = difference(1e-5), difference(1e-4)
-    size = max(abs(near), abs(slope))
-    smooth = abs(near - far) <= 1e-3 * abs(near) and abs(near) > 1e-6 * size
-    return "%.3g, by differences of forward() %.3g" % (slope, near) if smooth and abs(slope - near) > 0.05 * size else None
 
 
 def same(torch, weight, first):

@@ -62,7 +62,11 @@ class Python:
 
             def exec_module(self, module):
                 self.loader.exec_module(module)
-                act(module)
+                try:
+                    act(module)
+                except Exception as error:
+                    # A file of the program's own that hides the module, for one.
+                    doctor.note("not_applied", change="watching " + name, error=repr(error))
 
         class Finder(importlib.abc.MetaPathFinder):
             def find_spec(self, wanted, path=None, target=None):

@@ -254,8 +254,10 @@ class Training:
     def look_at_length(self, loader):
         """Whether a loader gives no batch at all: it drops a last one that is not full, and it is the first."""
         try:
+            if not loader.drop_last or isinstance(loader.dataset, sys.modules["torch.utils.data"].IterableDataset):
+                return
             rows = len(loader.dataset)
-            if rows and loader.drop_last and not len(loader):
+            if rows and not len(loader):
                 self.silent("empty_loader", "%d rows, batches of %s" % (rows, loader.batch_size))
         except Exception:
             pass  # Of data without a length nothing is known.

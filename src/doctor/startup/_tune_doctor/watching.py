@@ -4,6 +4,13 @@ import os
 import sys
 
 
+def loaded(name):
+    """A module that is there, and loaded to its end: of one that is being loaded nothing may be asked yet."""
+    module = sys.modules.get(name)
+    top = sys.modules.get(name.partition(".")[0])
+    return None if getattr(getattr(top, "__spec__", None), "_initializing", False) else module
+
+
 class Watching:
     def look_for_the_clock(self):
         """Notes at the end whether the program's own files read the date or the time of day."""
@@ -142,42 +149,6 @@ class Watching:
             self.mappings += 1
             file = os.readlink("/proc/self/fd/%d" % descriptor)
             self.note("mapped", file=file, end=offset + (length or os.fstat(descriptor).st_size - offset))
-
-    def watch_databases(self, sqlite3):
-        """Notes, where the program ends because a database is locked, its own connection that has a transaction open."""
-        import atexit
-        import weakref
-
-        doctor, connect = self, sqlite3.connect
-        open_ones = []
-
-        class Connection(sqlite3.Connection):
-            """SQLite's own cannot be referred to weakly."""
-
-            def begun(self, statement):
-                if statement.upper().startswith("BEGIN"):
-                    self._tune_doctor = doctor.own_line()
-
-        def watched(*args, **kwargs):
-            if len(args) < 6:
-                kwargs.setdefault("factory", Connection)
-            connection = connect(*args, **kwargs)
-            if isinstance(connection, Connection):
-                known = weakref.ref(connection)
-                connection.set_trace_callback(lambda statement: known() and known().begun(statement))
-                open_ones.append(known)
-            return connection
-
-        def look():
-            if "locked" not in str(getattr(sys, "last_value", "")):
-                return
-            for connection in filter(None, (known() for known in open_ones)):
-                line = getattr(connection, "_tune_doctor", None)
-                if line and connection.in_transaction:
-                    doctor.silent("transaction_open", line=line)
-
-        sqlite3.connect = watched
-        atexit.register(look)
 
     def watch_timers(self):
         """Notes where a timer was set that ends the program by SIGALRM, until it is taken back."""
@@ -322,8 +293,7 @@ class Watching:
         import signal
         import warnings
 
-        torch = sys.modules.get("torch")
-        numpy = sys.modules.get("numpy")
+        torch, numpy = loaded("torch"), loaded("numpy")
         state = {"working directory": os.getcwd(), "recursion limit": sys.getrecursionlimit()}
         try:
             state["locale"] = locale.setlocale(locale.LC_ALL)
@@ -337,7 +307,7 @@ class Watching:
         state["the alarm clock"] = signal.getitimer(signal.ITIMER_REAL)[0] > 0
         state["functions of Python"] = {k: v for k, v in vars(sys.modules["builtins"]).items() if k in self.builtins}
         for name, (library, get, _) in self.SETTINGS.items():
-            module = sys.modules.get(library)
+            module = loaded(library)
             get = module and getattr(module, get, None)
             if get:
                 try:
