@@ -282,7 +282,7 @@ fn state(store: &Store, study: &StudySummary) -> Result<String, Failure> {
         .filter(|repeat| repeat.ended.is_some())
         .count();
     Ok(format!(
-        "{:?} {:?} {:?} {attempts} {ended} {struck}",
+        "{:?} {:?} {:?} {attempts} {ended} {struck:?}",
         study.last_activity, study.counts, study.user_attrs
     ))
 }

@@ -15,22 +15,18 @@ pub fn unread(processes: &[u32]) -> Option<String> {
         let reader = processes
             .iter()
             .find(|other| *other != pid && reads(**other, &pipe) && is_asked(**other))?;
-        let (writer, reader_name) = (name(*pid), name(*reader));
-        let waits = |stream: &str| format!("{writer} waits to write to {stream}");
-        match fd {
-            1 => {
-                Some(waits("its standard output") + &format!(", which {reader_name} does not read"))
-            }
-            2 => {
-                Some(waits("its standard error") + &format!(", which {reader_name} does not read"))
-            }
-            _ => Some(
-                waits("a queue or pipe")
-                    + &format!(
-                        ", and {reader_name}, which is to read it, waits for a process to end"
-                    ),
+        let (writer, reader) = (name(*pid), name(*reader));
+        Some(match fd {
+            1 => format!(
+                "{writer} waits to write to its standard output, which {reader} does not read"
             ),
-        }
+            2 => format!(
+                "{writer} waits to write to its standard error, which {reader} does not read"
+            ),
+            _ => format!(
+                "{writer} waits to write to a queue or pipe, and {reader}, which is to read it, waits for a process to end"
+            ),
+        })
     };
     processes.iter().find_map(waits)
 }
@@ -136,5 +132,33 @@ mod tests {
             "{found}"
         );
         assert_eq!(alone, None, "whoever is to read it is no part of the run");
+    }
+
+    #[test]
+    fn a_queue_is_found_whose_reader_waits_for_the_writer_to_end() {
+        let program = "import os\nr, w = os.pipe()\np = os.fork()\n\
+                       os.write(w, bytes(1 << 20)) if p == 0 else os.waitpid(p, 0)";
+        let mut parent = Command::new("python3")
+            .args(["-c", program])
+            .spawn()
+            .unwrap();
+        let found = (0..500).find_map(|_| {
+            sleep(Duration::from_millis(20));
+            let family = process::host::Family::of(parent.id());
+            let found = unread(&family.pids)?;
+            Some((family.pids, found))
+        });
+        let (pids, found) = found.unwrap();
+        for pid in pids {
+            let _ = nix::sys::signal::kill(
+                nix::unistd::Pid::from_raw(pid as i32),
+                nix::sys::signal::SIGKILL,
+            );
+        }
+        parent.wait().unwrap();
+        assert!(
+            found.contains("to a queue or pipe, and python3 -c "),
+            "{found}"
+        );
     }
 }

@@ -78,8 +78,7 @@ pub fn limited_time(pid: u32) -> Option<(u64, u64)> {
     let mut lines = limits.lines();
     let line = lines.find_map(|line| line.strip_prefix("Max cpu time"))?;
     let limit = line.split_whitespace().next()?.parse().ok()?;
-    let ticks_a_second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
-    Some((stat::of(pid)?.ticks / ticks_a_second.max(1), limit))
+    Some((stat::of(pid)?.ticks / stat::ticks_a_second()?, limit))
 }
 
 /// Bytes in all and available, of `/proc/meminfo`.

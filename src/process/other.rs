@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use nix::unistd::Pid;
 
 use super::orphans::{pidfd, send_to};
 use super::stat::{self, start_of};
@@ -13,8 +13,7 @@ use super::stat::{self, start_of};
 /// How long a process has lived; `None` where there is none with this id.
 pub fn age(pid: u32) -> Option<Duration> {
     let ticks = start_of(pid)?;
-    let each = sysconf(SysconfVar::CLK_TCK).ok()??.max(1);
-    let started = Duration::from_secs_f64(ticks as f64 / each as f64);
+    let started = Duration::from_secs_f64(ticks as f64 / stat::ticks_a_second()? as f64);
     let now = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?);
     Some(now.saturating_sub(started))
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 
+use nix::unistd::{SysconfVar, sysconf};
+
 /// A process that has begun to exit, in the flags.
 const PF_EXITING: u64 = 0x4;
 
@@ -90,6 +92,13 @@ pub(super) fn own() -> Option<Stat> {
     // Its number may be another one where `/proc` is another namespace's.
     read("/proc/self/stat", &mut buffer).ok()?;
     parse(std::process::id(), &buffer)
+}
+
+/// How many of the kernel's ticks make a second; `None` where the system does not tell.
+pub(super) fn ticks_a_second() -> Option<u64> {
+    u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??)
+        .ok()
+        .filter(|ticks| *ticks > 0)
 }
 
 /// When a process was started, in the kernel's ticks since boot; `None` where there is none.

@@ -119,8 +119,8 @@ pub enum AttemptEvent {
     Resumed(Vec<Epoch>),
     /// The program that is run keeps something in its directory for checkpoints: another attempt may go on from it.
     KeepsState,
-    /// Weights or a checkpoint of the attempt could not be written, and why; the training goes on. Sent once for each
-    /// of the two.
+    /// Weights or a checkpoint of the attempt could not be written, and why; the training goes on. An attempt says it
+    /// once of each of the two.
     NotWritten(String),
     /// What the attempt used of memory; sent before `Ended` and `Failed`, and before
     /// [`FromWorker::Fatal`] where the process can still tell.

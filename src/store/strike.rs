@@ -10,19 +10,21 @@ use serde_json::{Map, Value as Json};
 pub const STRUCK_WHY: &str = "struck";
 
 impl Store {
-    /// How many trials of a study are struck.
+    /// The trials of a study that `tune` has struck, each with the reason as JSON.
     ///
     /// # Errors
     /// Reading failed.
-    pub fn struck(&self, study_id: i64) -> Result<u64, StoreError> {
+    pub fn struck(&self, study_id: i64) -> Result<Vec<(u64, String)>, StoreError> {
         let query = format!(
-            "SELECT COUNT(*) FROM trials t JOIN {} a ON a.trial_id = t.trial_id
-             WHERE t.study_id = ?1 AND a.\"key\" = ?2",
-            SYSTEM.0
+            "SELECT t.number, a.value_json FROM trials t JOIN {} a ON a.trial_id = t.trial_id
+             WHERE t.study_id = ?1 AND a.\"key\" = ?2 ORDER BY t.number",
+            USER.0
         );
-        let count =
-            self.read(|conn| conn.first(&query, &[&study_id, &STRUCK], |row| row.get(0)))?;
-        Ok(count.unwrap_or(0))
+        self.read(|conn| {
+            conn.rows(&query, &[&study_id, &STRUCK_WHY], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+        })
     }
 
     /// Strikes a trial's result, for this reason: Optuna 5 sees a violated constraint. `None` takes that back.

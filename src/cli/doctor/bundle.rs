@@ -1,6 +1,5 @@
 //! `--bundle FILE`: all that was found, to send to somebody.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -16,9 +15,7 @@ use messages::exit::Failure;
 /// # Errors
 /// The file cannot be written (2).
 pub(super) fn write(file: &Path, found: &Found) -> Result<(), Failure> {
-    let variables: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
+    let variables = doctor::change::variables();
     let home = variables.get("HOME").cloned().unwrap_or_default();
     let mut text = format!("# tune doctor\n\ntune {}\n\n", env!("CARGO_PKG_VERSION"));
     text += "## What was found\n\n";

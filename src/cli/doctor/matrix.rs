@@ -1,6 +1,6 @@
 //! A command run again under one change at a time: what is asked, its progress, and what is told.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -218,9 +218,7 @@ fn fixed(text: &str, keys: bool) -> Result<Setting, Failure> {
 }
 
 fn host() -> Host {
-    let variables: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
+    let variables = doctor::change::variables();
     let path = variables.get("PATH").cloned().unwrap_or_default();
     let on_path =
         |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());

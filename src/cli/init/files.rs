@@ -171,13 +171,13 @@ pub(super) fn table_task(name: &str, data: &str, columns: &LikelyColumns) -> Str
             false => classes(columns),
         }
     );
-    text += &match columns.names.is_empty() {
+    text += &match columns.row_names.is_empty() {
         true => {
             "# ignore = [\"...\"]   # columns that are not known when one predicts\n".to_owned()
         }
         false => format!(
             "ignore = {}   # another in each row; add what is not known when one predicts\n",
-            list(&columns.names)
+            list(&columns.row_names)
         ),
     };
     text += &group(columns);

@@ -37,10 +37,8 @@ pub(super) fn train(
 ) -> Result<Exit, Failure> {
     let dir = tempfile::tempdir()
         .map_err(|e| Failure::internal(format!("no temporary directory: {e}")))?;
-    let variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     // A program notes and changes what is its own by itself.
-    let inside = Inside::of(&variables.collect()).filter(|_| !spec.runs_programs());
+    let inside = Inside::of(&doctor::change::variables()).filter(|_| !spec.runs_programs());
     let synthetic = inside.as_ref().is_some_and(|i| i.makes(Change::Synthetic));
     if !real || synthetic {
         let kind = run::preparation(&spec.kind)

@@ -8,6 +8,7 @@ use crate::change::{Change, Rows, Setting};
 use crate::failed_at;
 use crate::leftovers::Leftover;
 use crate::matrix::Verdict;
+use crate::notes::Notes;
 use crate::options::most_suspect_first;
 use crate::signature::Signature;
 use crate::signs::Sign;
@@ -35,20 +36,20 @@ impl Examiner<'_> {
     /// Whether it fails with these rows alone, in as many runs as would show that it does not.
     fn fails_with(&mut self, rows: &Rows) -> Result<bool, Halt> {
         for repeat in 0..self.matrix.needed().unwrap_or(0) {
-            if self.batches_until_failure(rows, None, repeat)?.is_some() {
+            if self.failing_notes(rows, None, repeat)?.is_some() {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// How many batches a run with these rows alone, and maybe one change, has taken when it fails; `None`: it does not.
-    fn batches_until_failure(
+    /// Runs it with these rows alone, and maybe one change; says, where it fails, what it noted until then.
+    fn failing_notes(
         &mut self,
         rows: &Rows,
         change: Option<Change>,
         repeat: u32,
-    ) -> Result<Option<u64>, Halt> {
+    ) -> Result<Option<Notes>, Halt> {
         let workers = Setting::Change(Change::Workers0);
         let own =
             self.matrix.notes.loader_workers() > 0 && !self.matrix.workarounds().contains(&workers);
@@ -57,8 +58,7 @@ impl Examiner<'_> {
         let seen = self.once(&settings, Some(rows), repeat)?;
         let there = |f: &Signature| self.matrix.is_there(f) && (own || self.matrix.is_alike(f));
         let it = |f: Signature| self.matrix.is_it(&f) || there(&f);
-        let taken = seen.notes.batch.as_ref().map_or(0, |batch| batch.taken);
-        Ok(seen.failure.is_some_and(it).then_some(taken))
+        Ok(seen.failure.is_some_and(it).then_some(seen.notes))
     }
 
     /// The smallest part of the last batch that makes the program fail alone.
@@ -78,8 +78,9 @@ impl Examiner<'_> {
             self.rows = Some(rows.clone());
             // Several rows may be bad: then it fails at other ones with other random numbers, and yet it is not these.
             if self.matrix.evidence.signs.contains(&Sign::Wanders) {
-                let taken = self.batches_until_failure(&rows, Some(Change::Seed), 0)?;
-                self.at_once = taken.is_some_and(|taken| taken <= 1);
+                let notes = self.failing_notes(&rows, Some(Change::Seed), 0)?;
+                let in_first = |notes: &Notes| notes.batch.as_ref().is_some_and(|b| b.taken <= 1);
+                self.at_once = notes.is_some_and(|notes| in_first(&notes));
                 self.see();
             }
         }

@@ -51,6 +51,7 @@ class Doctor(Watching, Python, Training, Tracing, Silent, Mistakes, Notes):
         self.watch_forks()
         self.watch_leftovers()
         self.watch_timers()
+        self.watch_waits()
         if self.wants("watch") or self.wants("trace"):
             self.watch_exceptions()
         if self.wants("trace"):

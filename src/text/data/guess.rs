@@ -81,6 +81,18 @@ impl Column {
         self.distinct.iter().all(|v| as_number(v.trim()).is_some())
     }
 
+    fn has_fractions(&self) -> bool {
+        let numbers = self.distinct.iter().filter_map(|v| as_number(v.trim()));
+        numbers.into_iter().any(|x| x.fract() != 0.0)
+    }
+
+    /// Whether it holds amounts, not classes: numbers with fractions, or of many values.
+    fn is_amount(&self, rows: usize) -> bool {
+        let distinct = self.distinct.len();
+        let many = distinct > FEW_NUMBERS || distinct > (rows / 2).max(2);
+        self.is_number() && (many || self.has_fractions())
+    }
+
     /// Whether its equal values belong together: it is called so, and has more than `fewest` values, of which many repeat.
     fn is_group(&self, fewest: usize, rows: usize) -> bool {
         let name = self.name.to_ascii_lowercase();
@@ -95,8 +107,7 @@ impl Column {
         let ids = ["_id", "-id", " id"].iter().any(|end| name.ends_with(end))
             || self.name.ends_with("Id");
         let named = ids || ["", "id", "index", "unnamed: 0"].contains(&name.as_str());
-        let fraction = |cell: &String| as_number(cell.trim()).is_some_and(|x| x.fract() != 0.0);
-        named && self.distinct.len() == rows && !self.distinct.iter().any(fraction)
+        named && self.distinct.len() == rows && !self.has_fractions()
     }
 
     /// Its place in a list of names; one that is not in it comes last.
@@ -124,7 +135,7 @@ pub struct LikelyColumns {
     /// The classes that the rows looked at have; none where a table's target is a number.
     pub classes: Vec<String>,
     /// Columns of a table that say which row it is.
-    pub names: Vec<String>,
+    pub row_names: Vec<String>,
     /// Whether what is left of a table to predict by has categories in it, not numbers alone.
     pub categorical: bool,
     /// Of what keeps rows together in one split.
@@ -293,7 +304,7 @@ fn choose(
             .min_by_key(|c| (c.rank(&LABELS), c.distinct.len()))
             .ok_or_else(|| no_label(columns, rows))?,
     };
-    let a_number = a_table && label.is_number() && label.distinct.len() > FEW_NUMBERS;
+    let a_number = a_table && label.is_amount(rows);
     check_label(label, rows, a_number)?;
     let text = match text {
         Some(name) => Some(named("--text", name)?),
@@ -308,15 +319,15 @@ fn choose(
     let text = text.map(|c| c.name.clone());
     let fewest = label.distinct.len().max(9);
     let group = others().find(|c| c.is_group(fewest, rows) && Some(&c.name) != text.as_ref());
-    let names: Vec<String> = others()
+    let row_names: Vec<String> = others()
         .filter(|c| text.is_none() && c.names_rows(rows))
         .map(|c| c.name.clone())
         .collect();
-    let read = others().filter(|c| !names.contains(&c.name));
+    let read = others().filter(|c| !row_names.contains(&c.name));
     let mut read = read.filter(|c| group.is_none_or(|group| group.name != c.name));
     Ok(LikelyColumns {
         categorical: read.any(|c| !c.is_number()),
-        names,
+        row_names,
         text,
         label: label.name.clone(),
         classes: match a_number {
@@ -462,7 +473,7 @@ mod tests {
         assert_eq!((found.text, found.label.as_str()), (None, "kind"));
         assert!(found.categorical, "of the towns");
         assert_eq!(
-            (found.classes.len(), found.names),
+            (found.classes.len(), found.row_names),
             (3, vec!["row_id".to_owned()])
         );
         // Categories of several words, and points in time, are no texts; long cells without spaces may be.
@@ -487,6 +498,11 @@ mod tests {
         let found = likely("x.csv", &format!("a,target,b\n{rows}")).unwrap();
         assert_eq!((found.text, found.label.as_str()), (None, "target"));
         assert_eq!((found.classes, found.categorical), (Vec::new(), false));
+        // Nor is one of a few rows, or with fractions; a feature whose name ends in "id" is none of a row.
+        let row = |i: usize| format!("{},{},{}.5\n", i * 3, 7.25 + i as f64, i % 4);
+        let rows: String = (0..12).map(row).collect();
+        let found = likely("x.csv", &format!("a,amount_paid,y\n{rows}")).unwrap();
+        assert_eq!((found.classes, found.row_names), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 import builtins
 import sys
+import weakref
 
 # Calls without effects, as far as their names tell: an assert may well be left out with them.
 HARMLESS = {
@@ -217,28 +218,35 @@ class Mistakes:
 
     def watch_scaling(self, torch):
         """Notes gradients that are clipped while they are scaled up for 16-bit floats."""
+        import functools
+
         doctor, clip = self, torch.nn.utils.clip_grad
-        scaler, scaled = getattr(getattr(torch, "amp", None), "GradScaler", None), set()
+        scaler, scaled = getattr(getattr(torch, "amp", None), "GradScaler", None), weakref.WeakSet()
         if scaler is None:
             return  # Of older versions of PyTorch nothing is known.
 
         def watch(owner, name, act):
             original = getattr(owner, name)
 
+            @functools.wraps(original)
             def watched(*args, **kwargs):
-                act(*args)
+                try:
+                    act(*args)
+                except Exception:
+                    pass  # Of a scaler of another kind nothing is known.
                 return original(*args, **kwargs)
 
             setattr(owner, name, watched)
             return watched
 
         def scale(self, *args):
-            if self.is_enabled() and self.get_scale() > 1:
-                scaled.add(id(self))
+            # One of the program's own classes may take the scale back in its own way.
+            if type(self).unscale_ is scaler.unscale_ and self.is_enabled() and self.get_scale() > 1:
+                scaled.add(self)
 
         watch(scaler, "scale", scale)
         for name in ("unscale_", "update"):
-            watch(scaler, name, lambda self, *args: scaled.discard(id(self)))
+            watch(scaler, name, lambda self, *args: scaled.discard(self))
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             watched = watch(clip, name, lambda *args: scaled and doctor.silent("clipped_scaled"))
             setattr(torch.nn.utils, name, watched)
@@ -249,43 +257,50 @@ class Mistakes:
 
         counted = []
 
-        def look():
-            try:
-                self.look_at_defaults()
-            except Exception:
-                pass  # Of files that cannot be read, or modules that answer oddly, nothing is known.
-
         def count(optimizer, args, kwargs):
             counted.append(None)
             if len(counted) in LOOKS:
-                look()
+                self.look_at_defaults()
 
         self.before_steps(count)
-        atexit.register(look)
+        atexit.register(self.look_at_defaults)
 
     def look_at_defaults(self):
         """Whether a default argument of the program's own functions, an empty list for one, is no longer what is written there."""
-        import ast
-        import types
-
         for module in list(sys.modules.values()):
             name = getattr(module, "__file__", None) or ""
-            if not name.endswith(".py") or not self.is_own(name):
+            try:
+                if name.endswith(".py") and self.is_own(name):
+                    self.look_at_defaults_of(module, name)
+            except Exception:
+                pass  # Of a file that cannot be read, or a module that answers oddly, nothing is known.
+
+    def look_at_defaults_of(self, module, name):
+        import ast
+
+        # Of each function by its first line, a decorator's for one.
+        kept = {}
+        owners = [module] + [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__]
+        for owner in owners:
+            for value in vars(owner).values():
+                function = getattr(value, "__func__", value)
+                code, defaults = getattr(function, "__code__", None), getattr(function, "__defaults__", None)
+                if code and code.co_filename == name and any(isinstance(d, (list, dict, set)) and d for d in defaults or ()):
+                    kept[code.co_firstlineno] = defaults
+        if not kept:
+            return
+        with open(name, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+        for node in ast.walk(tree):
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
-            owners = [module] + [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__]
-            found = [f for owner in owners for f in vars(owner).values() if isinstance(f, types.FunctionType)]
-            found = [f for f in found if f.__code__.co_filename == name and any(isinstance(d, (list, dict, set)) for d in f.__defaults__ or ())]
-            if not found:
-                continue
-            with open(name, encoding="utf-8") as file:
-                nodes = {node.lineno: node for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.FunctionDef)}
-            for function in found:
-                node = nodes.get(function.__code__.co_firstlineno)
-                written = node.args.defaults if node else ()
-                for argument, default, now in zip(node.args.args[-len(written):] if written else (), written, function.__defaults__):
-                    if isinstance(now, (list, dict, set)) and len(now) > 0 and empty(ast, default):
-                        line = "%s:%d in %s" % (name, node.lineno, node.name)
-                        self.silent("default_changed", "%s of %s" % (argument.arg, node.name), line=line)
+            now = kept.get(min(at.lineno for at in [node] + node.decorator_list), ())
+            written = node.args.defaults
+            arguments = (node.args.posonlyargs + node.args.args)[-len(written):] if written else ()
+            for argument, default, value in zip(arguments, written, now):
+                if isinstance(value, (list, dict, set)) and value and empty(ast, default):
+                    line = "%s:%d in %s" % (name, node.lineno, node.name)
+                    self.silent("default_changed", "%s of %s" % (argument.arg, node.name), line=line)
 
     def look_at_mode(self, torch, module):
         if module.training and not torch.is_grad_enabled():

@@ -150,6 +150,20 @@ class Watching:
             file = os.readlink("/proc/self/fd/%d" % descriptor)
             self.note("mapped", file=file, end=offset + (length or os.fstat(descriptor).st_size - offset))
 
+    def watch_waits(self):
+        """Notes where the end of a process cannot be waited for, because the program ignores SIGCHLD: it may wait for ever."""
+        wait = os.waitpid
+
+        def watched(*args):
+            try:
+                return wait(*args)
+            except ChildProcessError:
+                if getattr(self, "ignores_children", None):
+                    self.silent("children_ignored", line=self.ignores_children)
+                raise
+
+        os.waitpid = watched
+
     def watch_timers(self):
         """Notes where a timer was set that ends the program by SIGALRM, until it is taken back."""
         import functools
@@ -178,8 +192,8 @@ class Watching:
 
         @functools.wraps(set_handler)
         def watched_handler(number, handler):
-            if number == getattr(signal, "SIGCHLD", None) and handler == signal.SIG_IGN:
-                self.silent("children_ignored")
+            if number == getattr(signal, "SIGCHLD", None):
+                self.ignores_children = self.own_line() if handler == signal.SIG_IGN else None
             code = getattr(handler, "__code__", None)
             if number != getattr(signal, "SIGALRM", None) or code is None:
                 return set_handler(number, handler)
