@@ -426,6 +426,19 @@ fn page_changes(opens: &[&str]) {
     assert!(answer("other", "\"\"").starts_with("HTTP/1.1 404"));
     let page = ask(port, &format!("GET /{path} HTTP/1.1\r\n{host}"));
     assert!(page.contains(">complete (5)<"), "{page}");
+    // A strike starts and ends no trial, and another one in its place leaves as many.
+    let tag = || -> String {
+        let page = ask(port, &format!("GET /{path} HTTP/1.1\r\n{host}"));
+        let tag = page.lines().find_map(|l| l.strip_prefix("ETag: "));
+        tag.unwrap().to_owned()
+    };
+    let mut tags = BTreeSet::from([tag()]);
+    project.expect(0, &["strike", "synthetic", "0", "--why", "x"]);
+    tags.insert(tag());
+    project.expect(0, &["strike", "synthetic", "0", "--undo"]);
+    project.expect(0, &["strike", "synthetic", "1", "--why", "x"]);
+    tags.insert(tag());
+    assert_eq!(tags.len(), 3, "{tags:?}");
     server.kill().unwrap();
     server.wait().unwrap();
 }
