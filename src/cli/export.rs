@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
 
-use super::libtorch;
-use super::replay::{find, seed};
+use super::replay::{self, find};
 use super::{Common, init_logging, print, print_json, run};
 use crate::query;
+use config::StudySpec;
 use config::places::Wanted;
-use config::{Parallel, StudySpec};
 use device::DevicePolicy;
 use files::paths::logs_dir;
 use files::plain;
@@ -18,9 +17,9 @@ use files::replace::workplace;
 use messages::exit::{Exit, Failure};
 use messages::json_number;
 use protocol::AttemptId;
-use search::study::{FrozenTrial, Purpose, TrialState};
+use search::study::{FrozenTrial, TrialState};
 use store::{Place, Store};
-use supervisor::{Bounds, Replay, ReplayEnd, replay, replay_log};
+use supervisor::{Replay, ReplayEnd, replay_log};
 use task::{ExportedModel, TrainedModel, TrialSpec};
 use training::Origin;
 use training::exported::may_write;
@@ -205,8 +204,8 @@ fn choose(storage: &Place, args: &ExportArgs) -> Result<Chosen, Failure> {
             spec.study, trial.state
         )));
     }
-    let config = spec.effective(&trial.params);
-    let folds = config.get("data.folds").and_then(|v| v.as_i64());
+    let training = replay::training(&spec, &trial);
+    let folds = training.config.get("data.folds").and_then(|v| v.as_i64());
     if let Some(folds) = folds.filter(|n| *n > 1) {
         return Err(Failure::input(format!(
             "study {}: a trial is {folds} models, one a fold, of which none is the winner; expected a \
@@ -214,17 +213,6 @@ fn choose(storage: &Place, args: &ExportArgs) -> Result<Chosen, Failure> {
             spec.study
         )));
     }
-    let training = TrialSpec {
-        number,
-        purpose: Purpose::Search,
-        attempt: 0,
-        seed: seed(&spec, &trial),
-        params: trial.params.clone(),
-        config,
-        halvings: 0,
-        rehearse: None,
-        rows: None,
-    };
     Ok(Chosen {
         spec,
         identity,
@@ -274,13 +262,13 @@ fn retrain(
 ) -> Result<WeightsOnDisk, Failure> {
     let held = workplace(out, "training")
         .map_err(|e| Failure::input(format!("--out {}: {e}", out.display())))?;
-    let plan = plan(&storage.files(), held.path(), chosen)?;
+    let plan = plan(storage, held.path(), chosen)?;
     let shown = query::Replayed::new(&plan, &chosen.trial);
     if loud {
         let number = chosen.trial.number;
         print(&format!("training trial {number} again\n{}", shown.head()))?;
     }
-    let played = replay(&plan, &mut |epoch| {
+    let played = supervisor::replay(&plan, &mut |epoch| {
         if loud {
             // A reader that has gone away does not end the training.
             let _ = report::out(&shown.epoch(epoch));
@@ -321,34 +309,17 @@ fn retrain(
 }
 
 /// The second training: as in the study, but for the weights of its best epoch, which go to `keep`.
-fn plan(dir: &Path, keep: &Path, chosen: &Chosen) -> Result<Replay, Failure> {
-    let spec = &chosen.spec;
-    let device = libtorch::devices(spec)?
-        .first()
-        .copied()
-        .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;
-    let attempt = AttemptId {
-        number: chosen.trial.number,
-        purpose: Purpose::Search,
-        attempt: 0,
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let slots = match spec.operation.parallel {
-        Parallel::Limit(slots) => slots.max(1),
-        Parallel::Unsaid | Parallel::Auto => 1,
-    };
+fn plan(storage: &Place, keep: &Path, chosen: &Chosen) -> Result<Replay, Failure> {
+    let (spec, trial) = (&chosen.spec, &chosen.trial);
     let keep = plain::real(keep);
     Ok(Replay {
-        trial: chosen.training.clone(),
-        device,
-        // Sums of floats depend on it.
-        threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
-        blocking: false,
-        log: log(&logs_dir(dir, &spec.study), &keep, attempt),
+        log: log(
+            &logs_dir(&storage.files(), &spec.study),
+            &keep,
+            replay::attempt(trial),
+        ),
         keep: Some(keep),
-        library: libtorch::for_workers(spec, device)?,
-        bounds: Bounds::default(),
-        spec: spec.clone(),
+        ..replay::plan(storage, spec.clone(), trial, false)?
     })
 }
 

@@ -6,8 +6,8 @@ use clap::Args;
 
 use super::{Common, init_logging, libtorch, run};
 use crate::args::ConfigFlags;
+use config::StudySpec;
 use config::places::Wanted;
-use config::{Parallel, StudySpec};
 use device::Device;
 use files::paths::logs_dir;
 use memory::Predictor;
@@ -142,14 +142,10 @@ fn plan<'a>(
     library: Option<PathBuf>,
 ) -> Rehearsal<'a> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let slots = match spec.operation.parallel {
-        Parallel::Limit(slots) => slots.max(1),
-        Parallel::Unsaid | Parallel::Auto => 1,
-    };
     Rehearsal {
         spec,
         device: devices.first().copied().unwrap_or(Device::Cpu),
-        threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
+        threads: spec.operation.worker_threads(devices, cores),
         points,
         steps,
         logs,

@@ -8,8 +8,8 @@ use serde_json::Value as Json;
 use super::{Common, ReplayArgs, init_logging, libtorch, run};
 use crate::query;
 use adopt::fit;
+use config::StudySpec;
 use config::places::Wanted;
-use config::{Parallel, StudySpec};
 use device::DevicePolicy;
 use files::paths::logs_dir;
 use messages::exit::{Exit, Failure};
@@ -18,7 +18,7 @@ use search::study::carry::COPIED_FROM;
 use search::study::{self, FrozenTrial, Purpose};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use store::{Place, Store};
-use supervisor::{Bounds, Replay, replay, replay_log};
+use supervisor::{Replay, replay, replay_log};
 use task::TrialSpec;
 
 pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, Failure> {
@@ -52,44 +52,39 @@ pub(super) fn plan(
     trial: &FrozenTrial,
     blocking: bool,
 ) -> Result<Replay, Failure> {
-    let device = libtorch::devices(&spec)?
+    let devices = libtorch::devices(&spec)?;
+    let device = *devices
         .first()
-        .copied()
         .ok_or_else(|| Failure::internal("no device was found".to_owned()))?;
-    let seed = seed(&spec, trial);
-    let attempt = AttemptId {
+    let training = training(&spec, trial);
+    let logs = logs_dir(&storage.files(), &spec.study);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Replay {
+        device,
+        // As in the study: sums of floats depend on it.
+        threads: spec.operation.worker_threads(&devices, cores),
+        blocking,
+        library: libtorch::for_workers(&spec, device)?,
+        ..Replay::new(
+            spec,
+            training,
+            replay_log(&logs, attempt(trial), messages::clock::now()),
+        )
+    })
+}
+
+/// What the worker gets.
+pub(super) fn training(spec: &StudySpec, trial: &FrozenTrial) -> TrialSpec {
+    TrialSpec::new(spec, trial.number, seed(spec, trial), trial.params.clone())
+}
+
+/// By which a replay's log is named.
+pub(super) fn attempt(trial: &FrozenTrial) -> AttemptId {
+    AttemptId {
         number: trial.number,
         purpose: Purpose::Search,
         attempt: 0,
-    };
-    let logs = logs_dir(&storage.files(), &spec.study);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let slots = match spec.operation.parallel {
-        Parallel::Limit(slots) => slots.max(1),
-        Parallel::Unsaid | Parallel::Auto => 1,
-    };
-    Ok(Replay {
-        trial: TrialSpec {
-            number: trial.number,
-            purpose: attempt.purpose,
-            attempt: attempt.attempt,
-            seed,
-            params: trial.params.clone(),
-            config: spec.effective(&trial.params),
-            halvings: 0,
-            rehearse: None,
-            rows: None,
-        },
-        device,
-        // As in the study: sums of floats depend on it.
-        threads: spec.operation.threads.unwrap_or((cores / slots).max(1)),
-        blocking,
-        log: replay_log(&logs, attempt, messages::clock::now()),
-        keep: None,
-        library: libtorch::for_workers(&spec, device)?,
-        bounds: Bounds::default(),
-        spec,
-    })
+    }
 }
 
 /// What SIGINT and SIGTERM set, so that a replay ends in order ([`Bounds::stop`]).

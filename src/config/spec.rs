@@ -146,6 +146,15 @@ impl Parallel {
     }
 }
 
+impl Operation {
+    /// libtorch threads of a worker, of a run on these devices with so many cores. At least 1.
+    pub fn worker_threads(&self, devices: &[Device], cores: usize) -> usize {
+        // Two threads of different workers on one core slow each other down tenfold.
+        let share = cores / self.parallel.slots(devices, cores);
+        self.threads.unwrap_or(share.max(1))
+    }
+}
+
 /// Whether a spare worker waits, ready, beside those of the slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

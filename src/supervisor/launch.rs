@@ -433,8 +433,7 @@ fn start(
         selected: earlier.attrs.get("selection").cloned(),
         test: prepared.test,
         devices: (0..slots).map(|i| devices[i % devices.len()]).collect(),
-        // Two libtorch threads of different workers on one core slow each other down tenfold.
-        threads: operation.threads.unwrap_or((cores / slots).max(1)),
+        threads: operation.worker_threads(devices, cores),
         baseline: prepared.baseline,
         sampler: proposer.name(),
         pruner: pruner::pruner(&operation.pruner, &spec.horizon())

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::replay::{Bounds, Replay, ReplayEnd, ReplayResult, replay};
+use super::replay::{Replay, ReplayEnd, ReplayResult, replay};
 use config::StudySpec;
 use fault::FaultKind;
 use messages::exit::Failure;
@@ -12,7 +12,7 @@ use device::Device;
 use memory::Floor;
 use memory::rehearsal::{Rehearsed, points};
 use search::space::Params;
-use search::study::{Purpose, derive_seed};
+use search::study::derive_seed;
 use task::TrialSpec;
 
 /// What is rehearsed, and how.
@@ -49,26 +49,20 @@ pub fn rehearse(
     let count = points.len();
     for (at, params) in points.into_iter().enumerate() {
         let number = at as u64;
+        let seed = derive_seed(spec.seed, number, "rehearsal");
+        let trial = TrialSpec {
+            rehearse: Some(rehearsal.steps),
+            ..TrialSpec::new(spec, number, seed, params)
+        };
         let plan = Replay {
-            trial: TrialSpec {
-                number,
-                purpose: Purpose::Search,
-                attempt: 0,
-                seed: derive_seed(spec.seed, number, "rehearsal"),
-                config: spec.effective(&params),
-                params,
-                halvings: 0,
-                rehearse: Some(rehearsal.steps),
-                rows: None,
-            },
             device: rehearsal.device,
             threads: rehearsal.threads,
-            blocking: false,
-            log: rehearsal.logs.join(format!("rehearsal-{at}.log")),
-            keep: None,
             library: rehearsal.library.clone(),
-            bounds: Bounds::default(),
-            spec: spec.clone(),
+            ..Replay::new(
+                spec.clone(),
+                trial,
+                rehearsal.logs.join(format!("rehearsal-{at}.log")),
+            )
         };
         let played = replay(&plan, &mut |_| {})?;
         let point = shown(

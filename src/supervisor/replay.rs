@@ -47,6 +47,23 @@ pub struct Replay {
     pub bounds: Bounds,
 }
 
+impl Replay {
+    /// On the CPU with one thread, to its own end, and nothing is kept.
+    pub fn new(spec: StudySpec, trial: TrialSpec, log: PathBuf) -> Replay {
+        Replay {
+            spec,
+            trial,
+            device: Device::Cpu,
+            threads: 1,
+            blocking: false,
+            log,
+            keep: None,
+            library: None,
+            bounds: Bounds::default(),
+        }
+    }
+}
+
 /// What ends a replay before its own end: by default nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Bounds {

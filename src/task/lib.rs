@@ -211,9 +211,13 @@ pub struct TrialSpec {
 impl TrialSpec {
     /// The point of the defaults as a trial.
     pub fn of_defaults(spec: &StudySpec, seed: u64) -> TrialSpec {
-        let params = spec.space.point(&Params::new());
+        Self::new(spec, 0, seed, spec.space.point(&Params::new()))
+    }
+
+    /// The first attempt of a search's trial with these parameters, whole.
+    pub fn new(spec: &StudySpec, number: u64, seed: u64, params: Params) -> TrialSpec {
         TrialSpec {
-            number: 0,
+            number,
             purpose: Purpose::Search,
             attempt: 0,
             seed,

@@ -15,7 +15,7 @@ use fault::Fault;
 use messages::exit::{Exit, Failure};
 use search::space::Value;
 use search::study::derive_seed;
-use supervisor::{Bounds, Replay, ReplayEnd, ReplayResult, replay};
+use supervisor::{Replay, ReplayEnd, ReplayResult, replay};
 use task::TrialSpec;
 
 /// Steps by which the time of an epoch is estimated.
@@ -122,15 +122,11 @@ impl Training {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Training {
             plan: Replay {
-                trial,
                 device,
                 threads: spec.operation.threads.unwrap_or(cores),
                 blocking: args.blocking,
-                log: dir.join("training.log"),
-                keep: None,
                 library: libtorch::for_workers(&spec, device)?,
-                bounds: Bounds::default(),
-                spec,
+                ..Replay::new(spec, trial, dir.join("training.log"))
             },
         })
     }

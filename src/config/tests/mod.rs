@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::*;
 use crate::Prepared;
 use crate::testing::{field_notes, good, resolve_overrides, resolve_with};
-use device::DevicePolicy;
+use device::{Device, DevicePolicy};
 use search::space::{Domain, Params, Value};
 use search::study::Direction;
 
@@ -271,4 +271,23 @@ fn model_choices_from_the_environment_replace_those_of_the_file() {
     let fixed = "task.kind = \"whole\"\n[train]\nepochs = 1\n[model]\nname = \"x\"\n";
     let spec = resolve_overrides(fixed, &overrides).unwrap();
     assert!(spec.space.find("model.name").is_some());
+}
+
+#[test]
+fn workers_share_the_cores_and_a_replay_has_as_many_threads_as_its_study() {
+    let threads = |parallel, threads, devices: &[Device]| {
+        let operation = Operation {
+            parallel,
+            threads,
+            ..Operation::sample(1)
+        };
+        operation.worker_threads(devices, 8)
+    };
+    let (cpu, gpu) = (Device::Cpu, Device::Cuda(0));
+    assert_eq!(threads(Parallel::Unsaid, None, &[cpu]), 8);
+    assert_eq!(threads(Parallel::Auto, None, &[cpu]), 1);
+    assert_eq!(threads(Parallel::Limit(3), None, &[cpu]), 2);
+    assert_eq!(threads(Parallel::Limit(16), None, &[cpu]), 1);
+    assert_eq!(threads(Parallel::Unsaid, None, &[gpu]), 1);
+    assert_eq!(threads(Parallel::Auto, Some(5), &[gpu, gpu]), 5);
 }

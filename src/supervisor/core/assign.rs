@@ -336,16 +336,12 @@ impl Core {
         };
         active.started = self.now;
         let seed = active.seed;
+        let params = active.trial.params.clone();
         let trial = TrialSpec {
-            number: attempt.number,
             purpose: attempt.purpose,
             attempt: attempt.attempt,
-            seed,
-            params: active.trial.params.clone(),
-            config: self.spec.effective(&active.trial.params),
             halvings: active.halvings,
-            rehearse: None,
-            rows: None,
+            ..TrialSpec::new(&self.spec, attempt.number, seed, params)
         };
         let params = trial.params.clone();
         let grant = active.reservation.grant;
