@@ -1,45 +1,29 @@
 //! Scales: from the data's units to a share of an axis, and round numbers along it.
 
-/// How an axis is divided. Ends are included.
+/// How an axis is divided. Both ends are included.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Scale {
+pub struct Scale {
+    low: f64,
+    /// Above the lower one.
+    high: f64,
+    kind: Kind,
+}
+
+/// What lies between the ends, and what is written beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Kind {
     /// Evenly.
-    Linear {
-        /// The lower end.
-        low: f64,
-        /// The upper end, above the lower one.
-        high: f64,
-    },
+    Linear,
     /// Evenly, of whole numbers.
-    Whole {
-        /// The lower end.
-        low: f64,
-        /// The upper end, above the lower one.
-        high: f64,
-    },
+    Whole,
     /// By powers; both ends above 0.
-    Log {
-        /// The lower end.
-        low: f64,
-        /// The upper end, above the lower one.
-        high: f64,
-    },
+    Log,
     /// Seconds, told in units of time.
-    Seconds {
-        /// The lower end.
-        low: f64,
-        /// The upper end, above the lower one.
-        high: f64,
-    },
+    Seconds,
+    /// Evenly, and nothing is written beside it.
+    Bare,
     /// Names beside each other; the i-th is at i.
     Names(Vec<String>),
-    /// Evenly, and nothing is written beside it.
-    Bare {
-        /// The lower end.
-        low: f64,
-        /// The upper end, above the lower one.
-        high: f64,
-    },
 }
 
 /// A place on an axis that is named.
@@ -55,20 +39,43 @@ pub struct Tick {
 const FREE: f64 = 0.04;
 
 impl Scale {
+    pub(crate) fn new(kind: Kind, low: f64, high: f64) -> Scale {
+        Scale { low, high, kind }
+    }
+
+    /// Evenly from one end to the other, which lies above it.
+    pub fn between(low: f64, high: f64) -> Scale {
+        Scale::new(Kind::Linear, low, high)
+    }
+
+    /// The same, and nothing is written beside it.
+    pub fn bare(low: f64, high: f64) -> Scale {
+        Scale::new(Kind::Bare, low, high)
+    }
+
+    /// From 0 to so many seconds, told in units of time.
+    pub fn seconds(most: f64) -> Scale {
+        Scale::new(Kind::Seconds, 0.0, most)
+    }
+
+    /// Names beside each other; the i-th is at i.
+    pub fn names(names: impl IntoIterator<Item = String>) -> Scale {
+        let names: Vec<String> = names.into_iter().collect();
+        let high = names.len() as f64 - 0.5;
+        Scale::new(Kind::Names(names), -0.5, high)
+    }
+
     /// Evenly over all finite values, with a little room at both ends.
     pub fn linear(values: impl IntoIterator<Item = f64>) -> Scale {
         let (low, high) = extent(values).unwrap_or((0.0, 1.0));
         let room = FREE * (high - low);
-        Scale::Linear {
-            low: low - room,
-            high: high + room,
-        }
+        Scale::between(low - room, high + room)
     }
 
     /// From the first whole number to the last.
     pub fn whole(values: impl IntoIterator<Item = f64>) -> Scale {
         let (low, high) = extent(values).unwrap_or((0.0, 1.0));
-        Scale::Whole { low, high }
+        Scale::new(Kind::Whole, low, high)
     }
 
     /// By powers over all values above 0; evenly where there are none.
@@ -79,68 +86,60 @@ impl Scale {
         };
         let room = FREE * (high - low);
         // Beyond these the ends would be no numbers.
-        Scale::Log {
-            low: (low - room).max(-700.0).exp(),
-            high: (high + room).min(700.0).exp(),
+        let (low, high) = ((low - room).max(-700.0), (high + room).min(700.0));
+        Scale::new(Kind::Log, low.exp(), high.exp())
+    }
+
+    /// Its names, where it is one of names.
+    pub fn of_names(&self) -> Option<&[String]> {
+        match &self.kind {
+            Kind::Names(names) => Some(names),
+            Kind::Linear | Kind::Whole | Kind::Log | Kind::Seconds | Kind::Bare => None,
         }
     }
 
-    /// Whether it is one of names.
-    pub(crate) fn is_named(&self) -> bool {
-        match self {
-            Scale::Names(_) => true,
-            Scale::Linear { .. }
-            | Scale::Whole { .. }
-            | Scale::Log { .. }
-            | Scale::Seconds { .. }
-            | Scale::Bare { .. } => false,
-        }
+    pub(crate) fn is_log(&self) -> bool {
+        self.kind == Kind::Log
     }
 
-    fn ends(&self) -> (f64, f64) {
-        match self {
-            Scale::Linear { low, high }
-            | Scale::Whole { low, high }
-            | Scale::Log { low, high }
-            | Scale::Seconds { low, high }
-            | Scale::Bare { low, high } => (*low, *high),
-            Scale::Names(names) => (-0.5, names.len() as f64 - 0.5),
-        }
+    /// By powers the logarithms are even; what has none is no number, or below all.
+    fn even(&self, x: f64) -> f64 {
+        if self.is_log() { x.ln() } else { x }
     }
 
     /// Where a value is, as a share of the axis, 0 to 1; `None` outside of it.
     pub fn place(&self, x: f64) -> Option<f64> {
-        let (low, high) = self.ends();
-        let share = match self {
-            Scale::Log { .. } if x <= 0.0 => return None,
-            Scale::Log { .. } => (x.ln() - low.ln()) / (high.ln() - low.ln()),
-            Scale::Linear { .. }
-            | Scale::Whole { .. }
-            | Scale::Seconds { .. }
-            | Scale::Bare { .. }
-            | Scale::Names(_) => (x - low) / (high - low),
-        };
+        let [x, low, high] = [x, self.low, self.high].map(|x| self.even(x));
+        let share = (x - low) / (high - low);
         // Rounding may carry an end a little beyond itself.
         ((-1e-9..=1.0 + 1e-9).contains(&share)).then(|| share.clamp(0.0, 1.0))
     }
 
-    /// The same for an end of a mark, which stops at the end of the axis; `None` for what is no number.
+    /// What is at a share of the axis, in the data's units.
+    pub fn back(&self, share: f64) -> f64 {
+        let [low, high] = [self.low, self.high].map(|x| self.even(x));
+        let x = low + share * (high - low);
+        if self.is_log() { x.exp() } else { x }
+    }
+
+    /// The place of an end of a mark, which stops at the end of the axis; `None` for what is no number.
     pub fn held(&self, x: f64) -> Option<f64> {
-        let (low, high) = self.ends();
         // Not `clamp`: an axis of no names has no room between its ends.
-        self.place(x.max(low).min(high)).filter(|_| !x.is_nan())
+        let within = x.max(self.low).min(self.high);
+        self.place(within).filter(|_| !x.is_nan())
     }
 
     /// At most about `most` places with their words.
     pub fn ticks(&self, most: usize) -> Vec<Tick> {
         let most = most.max(2);
-        match self {
-            Scale::Linear { low, high } => linear(*low, *high, step(high - low, most)),
-            Scale::Whole { low, high } => linear(*low, *high, step(high - low, most).max(1.0)),
-            Scale::Log { low, high } => log(*low, *high, most),
-            Scale::Seconds { low, high } => seconds(*low, *high, most),
-            Scale::Bare { .. } => Vec::new(),
-            Scale::Names(names) => names
+        let (low, high) = (self.low, self.high);
+        match &self.kind {
+            Kind::Linear => linear(low, high, step(high - low, most)),
+            Kind::Whole => linear(low, high, step(high - low, most).max(1.0)),
+            Kind::Log => log(low, high, most),
+            Kind::Seconds => seconds(low, high, most),
+            Kind::Bare => Vec::new(),
+            Kind::Names(names) => names
                 .iter()
                 .enumerate()
                 .map(|(i, name)| Tick {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::text::{self, escaped, fitted, put, px};
 use super::theme::css;
-use super::{Chart, Ink, LEVELS, Layer, Mark, Scale, Size, Stroke, Theme};
+use super::{Chart, Ink, LEVELS, Layer, Mark, Size, Stroke, Theme};
 
 /// Pixels between lines of text.
 const LINE: f64 = 18.0;
@@ -90,18 +90,11 @@ impl<'a> Frame<'a> {
         let widest = many.iter().map(|tick| text::width(&tick.text));
         let widest = widest.fold(0.0, f64::max).min(NAMES * size.width);
         let left = widest + 12.0;
-        let rows = match &chart.x.scale {
-            Scale::Names(names) => {
-                let room = (size.width - left - 16.0) / names.len().max(1) as f64;
-                let fits = names.iter().all(|name| text::width(name) < room - 6.0);
-                if fits { 1 } else { 2 }
-            }
-            Scale::Linear { .. }
-            | Scale::Whole { .. }
-            | Scale::Log { .. }
-            | Scale::Seconds { .. }
-            | Scale::Bare { .. } => 1,
-        };
+        let rows = chart.x.scale.of_names().map_or(1, |names| {
+            let room = (size.width - left - 16.0) / names.len().max(1) as f64;
+            let fits = names.iter().all(|name| text::width(name) < room - 6.0);
+            if fits { 1 } else { 2 }
+        });
         let label = if chart.x.label.is_empty() { 0.0 } else { LINE };
         Frame {
             chart,
@@ -121,7 +114,7 @@ impl<'a> Frame<'a> {
 
     fn y(&self, share: f64) -> f64 {
         // Names read from top to bottom.
-        let named = self.chart.y.scale.is_named();
+        let named = self.chart.y.scale.of_names().is_some();
         let share = if named { share } else { 1.0 - share };
         self.top + share * (self.bottom - self.top)
     }
@@ -196,7 +189,7 @@ impl<'a> Frame<'a> {
     }
 
     fn vertical_axis(&self, out: &mut String) {
-        let named = self.chart.y.scale.is_named();
+        let named = self.chart.y.scale.of_names().is_some();
         let mut grid = String::new();
         for tick in self.chart.y.scale.ticks(vertical_ticks(self.size.height)) {
             let Some(share) = self.chart.y.scale.place(tick.at) else {
@@ -221,7 +214,7 @@ impl<'a> Frame<'a> {
 
     fn horizontal_axis(&self, out: &mut String) {
         let scale = &self.chart.x.scale;
-        let named = scale.is_named();
+        let named = scale.of_names().is_some();
         let most = ((self.right - self.left) / TICK) as usize;
         let ticks = scale.ticks(most);
         let room = self.rows as f64 * (self.right - self.left) / ticks.len().max(1) as f64 - 6.0;

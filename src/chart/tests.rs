@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 
+use super::scale::Kind;
 use super::text::{fitted, px, width};
 use super::*;
 
@@ -28,15 +29,12 @@ const SIZE: Size = Size {
 };
 
 fn unit() -> Scale {
-    Scale::Linear {
-        low: 0.0,
-        high: 1.0,
-    }
+    Scale::between(0.0, 1.0)
 }
 
 #[test]
 fn ticks_are_round_numbers_with_the_digits_that_tell_them_apart() {
-    let linear = |low, high| Scale::Linear { low, high };
+    let linear = Scale::between;
     assert_eq!(
         texts(&linear(0.0, 1.0), 5),
         ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
@@ -47,17 +45,9 @@ fn ticks_are_round_numbers_with_the_digits_that_tell_them_apart() {
         ["0.872", "0.874", "0.876", "0.878"]
     );
     assert_eq!(texts(&linear(0.0, 5e6), 3), ["0", "2e6", "4e6"]);
-    assert_eq!(
-        texts(
-            &Scale::Whole {
-                low: 0.0,
-                high: 3.0
-            },
-            9
-        ),
-        ["0", "1", "2", "3"]
-    );
-    let log = |low, high| Scale::Log { low, high };
+    let whole = Scale::new(Kind::Whole, 0.0, 3.0);
+    assert_eq!(texts(&whole, 9), ["0", "1", "2", "3"]);
+    let log = |low, high| Scale::new(Kind::Log, low, high);
     assert_eq!(
         texts(&log(1e-6, 1e-1), 6),
         ["1e-6", "1e-5", "1e-4", "0.001", "0.01", "0.1"]
@@ -67,7 +57,7 @@ fn ticks_are_round_numbers_with_the_digits_that_tell_them_apart() {
         ["1", "2", "5", "10", "20", "50", "100"]
     );
     assert_eq!(texts(&log(0.2, 0.3), 3), ["0.20", "0.25", "0.30"]);
-    let seconds = |high| Scale::Seconds { low: 0.0, high };
+    let seconds = Scale::seconds;
     assert_eq!(texts(&seconds(100.0), 4), ["0 s", "30 s", "60 s", "90 s"]);
     assert_eq!(texts(&seconds(36_000.0), 4), ["0 h", "3 h", "6 h", "9 h"]);
     assert_eq!(
@@ -78,10 +68,7 @@ fn ticks_are_round_numbers_with_the_digits_that_tell_them_apart() {
 
 #[test]
 fn a_scale_places_its_ends_and_nothing_beyond() {
-    let log = Scale::Log {
-        low: 1e-4,
-        high: 1.0,
-    };
+    let log = Scale::new(Kind::Log, 1e-4, 1.0);
     assert_eq!((log.place(1e-4), log.place(1.0)), (Some(0.0), Some(1.0)));
     assert!((log.place(1e-2).unwrap() - 0.5).abs() < 1e-12);
     assert_eq!(
@@ -89,7 +76,7 @@ fn a_scale_places_its_ends_and_nothing_beyond() {
         (None, None, None)
     );
     assert_eq!(log.held(5.0), Some(1.0));
-    let names = Scale::Names(vec!["a".to_owned(), "b".to_owned()]);
+    let names = Scale::names(["a".to_owned(), "b".to_owned()]);
     assert_eq!(
         (names.place(-0.5), names.place(0.5)),
         (Some(0.0), Some(0.5))
@@ -103,10 +90,22 @@ fn a_scale_places_its_ends_and_nothing_beyond() {
         vec![1e308, -1e308],
     ] {
         for scale in [Scale::linear(values.clone()), Scale::log(values.clone())] {
-            assert!(
-                !scale.ticks(5).is_empty() || matches!(scale, Scale::Log { .. }),
-                "{values:?}"
-            );
+            assert!(!scale.ticks(5).is_empty() || scale.is_log(), "{values:?}");
+        }
+    }
+}
+
+#[test]
+fn a_share_of_an_axis_goes_back_to_what_is_placed_there() {
+    let names = ["a", "b", "c"].map(str::to_owned);
+    for scale in [
+        Scale::between(-3.0, 5.0),
+        Scale::new(Kind::Log, 1e-4, 10.0),
+        Scale::names(names),
+    ] {
+        for share in [0.0, 0.3, 1.0] {
+            let again = scale.place(scale.back(share)).unwrap();
+            assert!((again - share).abs() < 1e-12, "{scale:?}: {again}");
         }
     }
 }
@@ -115,9 +114,9 @@ proptest! {
     #[test]
     fn ticks_lie_within_their_axis_and_ascend(a in -1e9..1e9f64, extent in 1e-6..1e9f64, most in 2usize..12) {
         for scale in [
-            Scale::Linear { low: a, high: a + extent },
-            Scale::Log { low: extent, high: extent * (1.0 + a.abs()) + extent },
-            Scale::Seconds { low: 0.0, high: extent },
+            Scale::between(a, a + extent),
+            Scale::new(Kind::Log, extent, extent * (1.0 + a.abs()) + extent),
+            Scale::seconds(extent),
         ] {
             let ticks = scale.ticks(most);
             prop_assert!(ticks.len() <= 3 * most + 3, "{ticks:?}");
@@ -140,7 +139,7 @@ proptest! {
             Layer::new("", Ink::Text, Mark::Words(vec![(0.5, 0.5, texts[2].clone())])),
         ];
         let ys = numbers.iter().map(|n| n.1);
-        for x in [Scale::linear(numbers.iter().map(|n| n.0)), Scale::Names(texts.clone())] {
+        for x in [Scale::linear(numbers.iter().map(|n| n.0)), Scale::names(texts.clone())] {
             let mut chart = chart(x, Scale::log(ys.clone()), layers.clone());
             chart.title = texts[3].clone();
             chart.description = texts[4].clone();
@@ -162,7 +161,7 @@ proptest! {
 fn hostile_text_is_text() {
     let hostile = "<script>alert(1)</script>\u{1b}[2J\u{202e}\"'&";
     let layer = Layer::new(hostile, Ink::Main, Mark::Steps(vec![(0.0, 0.0)]));
-    let names = Scale::Names(vec![hostile.to_owned()]);
+    let names = Scale::names([hostile.to_owned()]);
     let svg = chart(unit(), names, vec![layer]).svg(SIZE, None);
     assert!(!svg.contains("<script") && !svg.contains('\u{1b}') && !svg.contains('\u{202e}'));
     assert!(svg.contains("&lt;script&gt;"));
@@ -216,7 +215,7 @@ fn dots_on_one_pixel_are_drawn_once_and_boxes_that_touch_are_one() {
 #[test]
 fn words_are_cut_to_their_room_and_told_whole_to_the_pointer() {
     let long = "a-parameter-with-a-very-long-name-".repeat(300);
-    let svg = chart(unit(), Scale::Names(vec![long.clone()]), Vec::new()).svg(SIZE, None);
+    let svg = chart(unit(), Scale::names([long.clone()]), Vec::new()).svg(SIZE, None);
     assert!(svg.len() < 3000 && svg.contains('…'));
     assert!(svg.contains(&format!("<title>{}…</title>", &long[..299])));
 }

@@ -282,7 +282,7 @@ impl Places {
         choices.truncate(CHOICES);
         let names = choices.iter().map(|v| crate::shown(&format::param(v)));
         Places {
-            scale: Scale::Names(names.collect()),
+            scale: Scale::names(names),
             choices,
             log: false,
         }
@@ -291,17 +291,11 @@ impl Places {
     /// Where a trial's value is, in the axis's units.
     fn at(&self, name: &str, trial: &FrozenTrial) -> Option<f64> {
         let value = trial.params.get(name)?;
-        match self.scale.clone() {
-            Scale::Names(_) => {
-                let place = self.choices.iter().position(|choice| choice == value);
-                place.map(|place| place as f64)
-            }
-            Scale::Linear { .. }
-            | Scale::Whole { .. }
-            | Scale::Log { .. }
-            | Scale::Seconds { .. }
-            | Scale::Bare { .. } => value.as_f64(),
+        if self.scale.of_names().is_none() {
+            return value.as_f64();
         }
+        let place = self.choices.iter().position(|choice| choice == value);
+        place.map(|place| place as f64)
     }
 
     /// The same as a share of the axis, 0 to 1.

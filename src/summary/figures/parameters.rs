@@ -53,12 +53,9 @@ pub(super) fn importances(m: &Material, facts: &Facts) -> Built {
         all.len()
     );
     let most = told.iter().map(|(_, p)| p.importance).fold(0.01, f64::max);
-    let x = Scale::Linear {
-        low: 0.0,
-        high: 1.12 * most,
-    };
-    let names = told.iter().map(|(_, p)| shown(&p.name)).collect();
-    let axes = (Axis::new("share", x), Axis::new("", Scale::Names(names)));
+    let x = Scale::between(0.0, 1.12 * most);
+    let names = told.iter().map(|(_, p)| shown(&p.name));
+    let axes = (Axis::new("share", x), Axis::new("", Scale::names(names)));
     let panel = Panel::new(chart(Kind::Importances, &see, axes, layers)).rows(told.len());
     Ok((see, vec![panel]))
 }
@@ -159,18 +156,6 @@ impl Places {
             false => (-0.5 * ((a - b) / WIDTH).powi(2)).exp(),
         }
     }
-
-    /// A share of the axis in the axis's units.
-    fn back(&self, share: f64) -> f64 {
-        match &self.scale {
-            Scale::Log { low, high } => (low.ln() + share * (high.ln() - low.ln())).exp(),
-            Scale::Linear { low, high }
-            | Scale::Whole { low, high }
-            | Scale::Seconds { low, high }
-            | Scale::Bare { low, high } => low + share * (high - low),
-            Scale::Names(names) => share * names.len() as f64 - 0.5,
-        }
-    }
 }
 
 /// Cells from left to right, and from bottom to top.
@@ -246,6 +231,7 @@ pub(super) fn contour(m: &Material, facts: &Facts, asked: &[String]) -> Built {
 /// The cells of each level, by the ranks (0 the best, 1 the worst) of the trials around them; none where there are too few.
 fn painted(across: &Places, up: &Places, ranked: &[((f64, f64), f64)]) -> Vec<Vec<[f64; 4]>> {
     let mut cells: Vec<Vec<[f64; 4]>> = vec![Vec::new(); usize::from(LEVELS)];
+    let (columns, rows) = (&across.scale, &up.scale);
     for (y0, y1) in up.cells(UP) {
         for (x0, x1) in across.cells(ACROSS) {
             let (x, y) = ((x0 + x1) / 2.0, (y0 + y1) / 2.0);
@@ -258,7 +244,12 @@ fn painted(across: &Places, up: &Places, ranked: &[((f64, f64), f64)]) -> Vec<Ve
                 continue;
             }
             let level = ((1.0 - sums.0 / sums.1) * f64::from(LEVELS)) as usize;
-            let cell = [across.back(x0), up.back(y0), across.back(x1), up.back(y1)];
+            let cell = [
+                columns.back(x0),
+                rows.back(y0),
+                columns.back(x1),
+                rows.back(y1),
+            ];
             cells[level.min(usize::from(LEVELS) - 1)].push(cell);
         }
     }
@@ -324,21 +315,15 @@ fn lines_of(m: &Material, scored: &[Scored<'_>], names: &[&str], see: &str) -> C
     ];
     let metric = shown(m.metric());
     let titles = names.iter().map(|name| shown(name)).chain([metric]);
-    let y = Scale::Bare {
-        low: -0.04,
-        high: 1.04,
-    };
-    let axes = (
-        Axis::new("", Scale::Names(titles.collect())),
-        Axis::new("", y),
-    );
+    let y = Scale::bare(-0.04, 1.04);
+    let axes = (Axis::new("", Scale::names(titles)), Axis::new("", y));
     chart(Kind::Parallel, see, axes, layers)
 }
 
 /// What is written along an axis: all names, or the least and the greatest round number; with their places.
 fn marked(scale: &Scale) -> Vec<(f64, String)> {
     let ticks = scale.ticks(6);
-    let all = matches!(scale, Scale::Names(_));
+    let all = scale.of_names().is_some();
     let last = ticks.len().saturating_sub(1);
     let kept = ticks.into_iter().enumerate();
     let kept = kept.filter(|(i, _)| all || *i == 0 || *i == last);

@@ -63,14 +63,11 @@ pub(super) fn timeline(m: &Material, facts: &Facts) -> Built {
         100.0 * line.busy(),
         told_hours(facts.hours.lost)
     );
-    let names = (0..line.rows).map(|row| format!("slot {row}")).collect();
-    let x = Scale::Seconds {
-        low: 0.0,
-        high: line.length.max(1.0),
-    };
+    let names = (0..line.rows).map(|row| format!("slot {row}"));
+    let x = Scale::seconds(line.length.max(1.0));
     let axes = (
         Axis::new("time in runs", x),
-        Axis::new("", Scale::Names(names)),
+        Axis::new("", Scale::names(names)),
     );
     let panel = Panel::new(chart(Kind::Timeline, &see, axes, layers)).rows(line.rows);
     Ok((see, vec![panel]))
@@ -169,10 +166,7 @@ pub(super) fn faults(_m: &Material, facts: &Facts) -> Built {
         (kind.hours, row, what)
     });
     let most = kinds.iter().map(|kind| kind.hours).fold(1e-9, f64::max);
-    let x = Scale::Seconds {
-        low: 0.0,
-        high: 3600.0 * most * 1.7,
-    };
+    let x = Scale::seconds(3600.0 * most * 1.7);
     let seconds = |b: [f64; 4]| [b[0], b[1], 3600.0 * b[2], b[3]];
     let layers = vec![
         Layer::new("", Ink::Fault, Mark::Boxes(bars.map(seconds).collect())),
@@ -182,10 +176,10 @@ pub(super) fn faults(_m: &Material, facts: &Facts) -> Built {
             Mark::Words(words.map(|(x, y, t)| (3600.0 * x, y, t)).collect()),
         ),
     ];
-    let names = kinds.iter().map(|kind| shown(&kind.kind)).collect();
+    let names = kinds.iter().map(|kind| shown(&kind.kind));
     let axes = (
         Axis::new("time of training lost", x),
-        Axis::new("", Scale::Names(names)),
+        Axis::new("", Scale::names(names)),
     );
     let first = kinds.first().map_or_else(String::new, |kind| {
         format!("Most time went to {} ({}).", shown(&kind.kind), kind.what)
@@ -250,7 +244,7 @@ fn lifts(facts: &Facts) -> Option<Panel> {
             "times as frequent as with other values (log)",
             Scale::log(ends.chain([1.0])),
         ),
-        Axis::new("", Scale::Names(names.collect())),
+        Axis::new("", Scale::names(names)),
     );
     let mut chart = chart(Kind::Faults, &see, axes, layers);
     chart.id = "fault-values".to_owned();

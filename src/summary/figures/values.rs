@@ -178,10 +178,7 @@ pub(super) fn repeats(m: &Material, facts: &Facts) -> Built {
         "The value with which a trial came into the choice is a lucky one: look whether it lies at the good end of its own repeats. {} were trained again.{noise}",
         plural(shown.len() as u64, "trial"),
     );
-    let axes = (
-        values_axis(m, scale),
-        Axis::new("", Scale::Names(names.collect())),
-    );
+    let axes = (values_axis(m, scale), Axis::new("", Scale::names(names)));
     let panel = Panel::new(chart(Kind::Repeats, &see, axes, layers)).rows(shown.len());
     Ok((see, vec![panel]))
 }
@@ -334,13 +331,7 @@ pub(super) fn edf(m: &Material) -> Built {
         told.join(", ")
     );
     let (scale, _) = values_scale(m, &all, &[]);
-    let share = Scale::Linear {
-        low: 0.0,
-        high: 1.0,
-    };
-    let axes = (
-        values_axis(m, scale),
-        Axis::new("share of the trials", share),
-    );
+    let share = Axis::new("share of the trials", Scale::between(0.0, 1.0));
+    let axes = (values_axis(m, scale), share);
     one(Kind::Edf, &see, axes, layers)
 }
