@@ -202,10 +202,8 @@ pub fn run(request: &TorchRequest) -> Result<Exit, Failure> {
     let json = serde_json::to_vec(request).map_err(|e| Failure::internal(e.to_string()))?;
     // SAFETY: a function of this build, by its name and type; `json` outlives the call.
     let status = unsafe { entry(json.as_ptr(), json.len(), tell) };
-    let exit = Exit::ALL
-        .iter()
-        .find(|(exit, _)| i32::from(exit.code()) == status);
-    let exit = exit.map_or(Exit::Internal, |(exit, _)| *exit);
+    let exit = u8::try_from(status).ok().and_then(Exit::of_code);
+    let exit = exit.unwrap_or(Exit::Internal);
     match TOLD.lock().ok().and_then(|mut told| told.take()) {
         Some(message) => Err(Failure::new(exit, message)),
         None => Ok(exit),

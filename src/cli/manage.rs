@@ -40,8 +40,7 @@ impl Answer for Stopped {
         match (self.pid, self.exit) {
             (None, _) => format!("nothing to stop: no process works on {study}\n"),
             (Some(pid), Some(code)) => {
-                let meaning = Exit::ALL.iter().find(|(exit, _)| exit.code() == code);
-                let meaning = meaning.map_or("unknown", |(_, meaning)| meaning);
+                let meaning = Exit::meaning_of(code);
                 format!("{study}: process {pid} has ended with exit code {code} ({meaning})\n")
             }
             (Some(pid), None) => format!("{study}: process {pid} has ended\n"),

@@ -2,59 +2,51 @@
 
 use std::process::{ExitCode, Termination};
 
-/// What `tune` exits with. Scripts rely on the numbers; they never change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[repr(u8)]
-pub enum Exit {
-    /// Goal reached, or command done.
-    Done = 0,
-    /// Internal error: a defect of `tune`.
-    Internal = 1,
-    /// Bad input: usage, configuration, data, checkpoint.
-    BadInput = 2,
-    /// The budget (`--timeout`) was used up before the goal.
-    Budget = 3,
-    /// Stopped by a signal; resumable.
-    Stopped = 4,
-    /// The breaker tripped; resumable.
-    Breaker = 5,
-    /// The study is held by another process.
-    Held = 6,
-    /// Storage.
-    Storage = 7,
-    /// The study differs from what is asked.
-    Differs = 8,
-    /// No usable device.
-    Device = 9,
+crate::table! {
+    /// What `tune` exits with: the place in the table. Scripts rely on the numbers; they never change.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+    #[repr(u8)]
+    pub enum Exit;
+
+    /// What is told of an exit code.
+    pub struct Row {
+        /// What it means; the documentation is tested against it.
+        pub meaning: &'static str,
+        /// How a run that ended with it goes on, where that is not plain.
+        pub resume: Option<&'static str>,
+    }
+
+    Done("goal reached, or command done", None);
+    /// A defect of `tune`.
+    Internal("internal error", None);
+    BadInput("bad input: usage, configuration, data, checkpoint", None);
+    Budget("budget used up before the goal (--timeout); resumable",
+        Some("to continue: run the same command again; it gets a new time budget"));
+    Stopped("stopped by a signal; resumable", Some("to continue: run the same command again"));
+    Breaker("breaker: trials or workers kept failing; resumable",
+        Some("to continue: remove the cause named above, then run the same command again"));
+    Held("the study is held by another process", None);
+    Storage("storage", None);
+    Differs("the study differs from what is asked",
+        Some("to continue: put the files back, then run the same command again; if the change is of a program, and does \
+              not alter what a value means, add --same-program"));
+    Device("no usable device", None);
 }
 
 impl Exit {
-    /// Every code, in order, with its meaning; the documentation is tested against it.
-    pub const ALL: [(Exit, &'static str); 10] = [
-        (Exit::Done, "goal reached, or command done"),
-        (Exit::Internal, "internal error"),
-        (
-            Exit::BadInput,
-            "bad input: usage, configuration, data, checkpoint",
-        ),
-        (
-            Exit::Budget,
-            "budget used up before the goal (--timeout); resumable",
-        ),
-        (Exit::Stopped, "stopped by a signal; resumable"),
-        (
-            Exit::Breaker,
-            "breaker: trials or workers kept failing; resumable",
-        ),
-        (Exit::Held, "the study is held by another process"),
-        (Exit::Storage, "storage"),
-        (Exit::Differs, "the study differs from what is asked"),
-        (Exit::Device, "no usable device"),
-    ];
-
     /// The number.
     pub fn code(self) -> u8 {
         self as u8
+    }
+
+    /// The one with this number.
+    pub fn of_code(code: u8) -> Option<Exit> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// What a number means, `unknown` where it is none of these.
+    pub fn meaning_of(code: u8) -> &'static str {
+        Self::of_code(code).map_or("unknown", |exit| exit.row().meaning)
     }
 }
 
@@ -108,12 +100,16 @@ mod tests {
     fn the_documentation_has_every_code_with_its_meaning() {
         let rows: Vec<String> = Exit::ALL
             .iter()
-            .map(|(exit, meaning)| format!("| {} | {meaning} |", exit.code()))
+            .map(|exit| format!("| {} | {} |", exit.code(), exit.row().meaning))
             .collect();
         let documented: Vec<&str> = include_str!("../../docs/exit-codes.md")
             .lines()
             .filter(|l| l.starts_with("| ") && !l.starts_with("| code"))
             .collect();
         assert_eq!(documented, rows);
+        for exit in Exit::ALL {
+            assert_eq!(Exit::of_code(exit.code()), Some(*exit));
+        }
+        assert_eq!(Exit::of_code(10), None);
     }
 }

@@ -386,7 +386,8 @@ impl Narrator {
         let stale = stale.and_then(|s| s.stale_line(run.counts.finished()));
         lines.extend(stale.map(|line| format!("  {line}")));
         lines.push(format!("  database: {}", self.database));
-        lines.extend(resume_hint(run.exit).map(|hint| format!("  {hint}")));
+        let hint = Exit::of_code(run.exit).and_then(|exit| exit.row().resume);
+        lines.extend(hint.map(|hint| format!("  {hint}")));
         lines
     }
 
@@ -530,24 +531,6 @@ fn fault_line(fault: &Fault) -> String {
 fn fault_in(attrs: &Map<String, Json>) -> String {
     let fault = attrs.get("fault").and_then(Json::as_str);
     fault.map_or_else(String::new, |fault| format!(" ({fault})"))
-}
-
-fn resume_hint(exit: u8) -> Option<&'static str> {
-    let is = |e: Exit| e.code() == exit;
-    if is(Exit::Budget) {
-        Some("to continue: run the same command again; it gets a new time budget")
-    } else if is(Exit::Stopped) {
-        Some("to continue: run the same command again")
-    } else if is(Exit::Breaker) {
-        Some("to continue: remove the cause named above, then run the same command again")
-    } else if is(Exit::Differs) {
-        Some(
-            "to continue: put the files back, then run the same command again; if the change is of a program, and does \
-             not alter what a value means, add --same-program",
-        )
-    } else {
-        None
-    }
 }
 
 /// Why a trial was never started.

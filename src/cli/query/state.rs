@@ -270,8 +270,7 @@ impl StudyState {
             ),
             StudyState::Error => {
                 let code = last.and_then(|run| run.exit).unwrap_or_default();
-                let meaning = Exit::ALL.iter().find(|(exit, _)| exit.code() == code);
-                let meaning = meaning.map_or("unknown", |(_, meaning)| meaning);
+                let meaning = Exit::meaning_of(code);
                 format!("ended{at} with exit code {code} ({meaning}); the same command goes on")
             }
             StudyState::New => "tune has not run it yet".to_owned(),
