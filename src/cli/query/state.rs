@@ -9,31 +9,40 @@ use messages::exit::Exit;
 use report::format::{duration, plural};
 use store::RunEntry;
 use supervisor::{LockOwner, Stopping};
+use view::Mood;
 
-/// How a study stands, in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum StudyState {
-    /// A process works on it.
-    Running,
+messages::table! {
+    /// How a study stands, in one word.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(super) enum StudyState;
+
+    /// What is known of a state.
+    pub(super) struct Known {
+        /// In a word or two.
+        pub(super) word: &'static str,
+        /// Whether a process works on the study.
+        pub(super) live: bool,
+        pub(super) mood: Mood,
+        /// What the last run ended with, where that alone makes it.
+        exit: Option<Exit>,
+    }
+
+    Running("running", true, Mood::Running, None);
     /// A process works on it, starts nothing new and waits for what runs.
-    Stopping,
+    Stopping("stopping", true, Mood::Waiting, None);
     /// The process that works on it was stopped, as by Ctrl-Z, and does nothing until it is told to go on.
-    Suspended,
-    /// The last run reached its goal.
-    Finished,
+    Suspended("suspended", true, Mood::Waiting, None);
+    Finished("finished", false, Mood::Done, Some(Exit::Done));
     /// The last run was killed.
-    Interrupted,
-    /// The last run was stopped by a signal.
-    Stopped,
-    /// The last run used its time budget up.
-    OutOfTime,
+    Interrupted("interrupted", false, Mood::Waiting, None);
+    Stopped("stopped", false, Mood::Waiting, Some(Exit::Stopped));
+    OutOfTime("out of time", false, Mood::Waiting, Some(Exit::Budget));
     /// The last run ended because trials or workers kept failing.
-    Failing,
+    Failing("failing", false, Mood::Failing, Some(Exit::Breaker));
     /// The last run ended with another error.
-    Error,
-    /// `tune` has not run it.
-    New,
+    Error("error", false, Mood::Failing, None);
+    New("not run yet", false, Mood::Waiting, None);
 }
 
 /// The process that works on a study, or the last one that did.
@@ -164,50 +173,12 @@ impl StudyState {
         let Some(last) = last else {
             return StudyState::New;
         };
-        let ended_with = |exit: Exit| last.exit == Some(exit.code());
-        if last.exit.is_none() {
-            StudyState::Interrupted
-        } else if ended_with(Exit::Done) {
-            StudyState::Finished
-        } else if ended_with(Exit::Stopped) {
-            StudyState::Stopped
-        } else if ended_with(Exit::Budget) {
-            StudyState::OutOfTime
-        } else if ended_with(Exit::Breaker) {
-            StudyState::Failing
-        } else {
-            StudyState::Error
-        }
-    }
-
-    /// Whether a process works on the study.
-    pub(super) fn is_live(self) -> bool {
-        match self {
-            StudyState::Running | StudyState::Stopping | StudyState::Suspended => true,
-            StudyState::Finished
-            | StudyState::Interrupted
-            | StudyState::Stopped
-            | StudyState::OutOfTime
-            | StudyState::Failing
-            | StudyState::Error
-            | StudyState::New => false,
-        }
-    }
-
-    /// In a word or two.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            StudyState::Running => "running",
-            StudyState::Stopping => "stopping",
-            StudyState::Suspended => "suspended",
-            StudyState::Finished => "finished",
-            StudyState::Interrupted => "interrupted",
-            StudyState::Stopped => "stopped",
-            StudyState::OutOfTime => "out of time",
-            StudyState::Failing => "failing",
-            StudyState::Error => "error",
-            StudyState::New => "not run yet",
-        }
+        let Some(code) = last.exit else {
+            return StudyState::Interrupted;
+        };
+        let made_by = |state: &&StudyState| state.row().exit.map(Exit::code) == Some(code);
+        let state = StudyState::ALL.iter().find(made_by);
+        state.copied().unwrap_or(StudyState::Error)
     }
 
     /// In a sentence.

@@ -342,7 +342,7 @@ impl Answer for Status {
 impl Status {
     /// Whether a process works on the study.
     pub fn is_live(&self) -> bool {
-        self.state.is_live()
+        self.state.row().live
     }
 
     fn best_text(&self) -> String {
@@ -430,7 +430,7 @@ impl Status {
         let ago = last.and_then(|last| format::seconds(last, &format::stored(self.now)));
         vec![
             self.study.clone(),
-            self.state.word().to_owned(),
+            self.state.row().word.to_owned(),
             format!("{}{goal}", self.finished),
             self.leading_text(),
             self.rate.time_left().trim_end_matches(" left").to_owned(),

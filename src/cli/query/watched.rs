@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use view::{Detail, FaultLine, Meter, Mood, Running, Section, Snapshot};
+use view::{Detail, FaultLine, Meter, Running, Section, Snapshot};
 
 use super::failures::grouped;
 use super::format;
@@ -159,9 +159,9 @@ impl Watched {
                 .cloned()
                 .unwrap_or_default(),
             step: step_word(&status.summary),
-            state: status.state.word().to_owned(),
+            state: status.state.row().word.to_owned(),
             advice: if running { Vec::new() } else { advice(status) },
-            mood: mood(status.state),
+            mood: status.state.row().mood,
             since: run.and_then(|run| format::timestamp(&run.started)),
             finished: status.finished,
             goal: status.goal,
@@ -308,20 +308,6 @@ fn fault_line((number, attempt): (u64, AttemptRecord)) -> FaultLine {
         number,
         text,
         at: attempt.ended.as_deref().and_then(format::timestamp),
-    }
-}
-
-fn mood(state: StudyState) -> Mood {
-    match state {
-        StudyState::Running => Mood::Running,
-        StudyState::Finished => Mood::Done,
-        StudyState::Failing | StudyState::Error => Mood::Failing,
-        StudyState::Stopping
-        | StudyState::Suspended
-        | StudyState::Interrupted
-        | StudyState::Stopped
-        | StudyState::OutOfTime
-        | StudyState::New => Mood::Waiting,
     }
 }
 
