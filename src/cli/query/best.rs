@@ -63,7 +63,7 @@ pub struct Front {
 pub fn best(store: &Store, name: Option<&str>) -> Result<BestTrials, Failure> {
     let study = choose(store, name)?;
     if study.directions.len() > 1 {
-        let (front, _) = leading(store, &study)?;
+        let front = leading(store, &study, &store.outlines(study.study_id)?)?;
         if front.is_empty() {
             return Err(none_yet(&study));
         }
@@ -93,14 +93,15 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<BestTrials, Failure> {
 
 /// The winner by repeats or else the best trial, and how many trials count towards the goal.
 pub(super) fn winning(store: &Store, study: &StudySummary) -> Result<(FrozenTrial, u64), Failure> {
-    let (leading, counted) = leading(store, study)?;
+    let trials = store.outlines(study.study_id)?;
+    let counted = trials.iter().filter(|t| t.counts()).count() as u64;
     if let Some(number) = Winner::of(study).number()
         && let Some(winner) = store.trial(study.study_id, number)?
         && !winner.struck()
     {
         return Ok((winner, counted));
     }
-    let best = leading.into_iter().next();
+    let best = leading(store, study, &trials)?.into_iter().next();
     Ok((best.ok_or_else(|| none_yet(study))?, counted))
 }
 

@@ -121,39 +121,21 @@ fn made_from(study: &StudySummary) -> Option<String> {
     ))
 }
 
-/// The best trial, of several objectives the front, the best first; and how many trials count
-/// towards the goal.
-fn leading(store: &Store, study: &StudySummary) -> Result<(Vec<FrozenTrial>, u64), Failure> {
-    let single = study.directions.len() == 1;
-    // The front shows the parameters of many trials.
-    let trials = match single {
-        true => store.outlines(study.study_id)?,
-        false => store.trials(study.study_id)?,
-    };
-    let counted = trials.iter().filter(|t| t.counts()).count() as u64;
-    let front = pareto::front(&study.directions, &trials).into_iter();
-    let leading = match single {
-        true => front
-            .take(1)
-            .map(|best| whole(store, study, best))
-            .collect(),
-        false => Ok(front.cloned().collect()),
-    };
-    Ok((leading?, counted))
-}
-
-/// All of a trial of which the outline is known.
-fn whole(
+/// The best trial, of several objectives the front, the best first, with all of them that their outlines do not have.
+fn leading(
     store: &Store,
     study: &StudySummary,
-    outline: &FrozenTrial,
-) -> Result<FrozenTrial, Failure> {
-    store.trial(study.study_id, outline.number)?.ok_or_else(|| {
-        Failure::input(format!(
-            "trial {} of study {:?} was deleted meanwhile",
-            outline.number, study.name
-        ))
-    })
+    outlines: &[FrozenTrial],
+) -> Result<Vec<FrozenTrial>, Failure> {
+    let most = match study.directions.len() {
+        1 => 1,
+        _ => usize::MAX,
+    };
+    let front = pareto::front(&study.directions, outlines).into_iter();
+    let numbers: Vec<u64> = front.take(most).map(|t| t.number).collect();
+    let mut whole = store.these(study.study_id, &numbers)?;
+    whole.sort_by_cached_key(|trial| numbers.iter().position(|n| *n == trial.number));
+    Ok(whole)
 }
 
 /// What is told of a trial that is best.

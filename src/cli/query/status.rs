@@ -13,14 +13,14 @@ use super::nodes::{NodeLine, nodes_of};
 use super::objectives::Objectives;
 use super::state::{Holder, StudyState};
 use super::winner::Winner;
-use super::{Answer, baseline, baseline_text, made_from, told, warning};
+use super::{Answer, baseline, baseline_text, leading, made_from, told, warning};
 use config::Baseline;
 use fault::FailureGroup;
 use messages::exit::Failure;
 use report::format::value as number;
 use report::format::{plural, table};
 use report::{About, Best, SlotGivenUp, TrialRate};
-use search::study::{FrozenTrial, TrialState, pareto};
+use search::study::{FrozenTrial, TrialState};
 use store::{RunEntry, Store, StudySummary};
 use supervisor::core::SLOTS_GIVEN_UP;
 use supervisor::{LockOwner, MADE_FROM};
@@ -158,7 +158,8 @@ pub(super) fn status_of(
         true => running_trials(store, &study, trials, &nodes, context.now)?,
         false => Vec::new(),
     };
-    let mut leading = leading(store, &study, trials)?;
+    let leading = leading(store, &study, trials)?;
+    let mut leading: Vec<Best> = leading.iter().map(told).collect();
     let about = About::new(&study.name, &context.tune);
     let faults = store.faults(study.study_id)?;
     let valid = |n: &u64| trials.iter().any(|t| t.number == *n && !t.struck());
@@ -196,24 +197,6 @@ pub(super) fn status_of(
         last_run,
         rate: pace,
     })
-}
-
-/// The best trial; with several objectives the front.
-fn leading(
-    store: &Store,
-    study: &StudySummary,
-    trials: &[FrozenTrial],
-) -> Result<Vec<Best>, Failure> {
-    let front = pareto::front(&study.directions, trials).into_iter();
-    let most = if study.directions.len() == 1 {
-        1
-    } else {
-        usize::MAX
-    };
-    let numbers: Vec<u64> = front.take(most).map(|t| t.number).collect();
-    let whole = store.these(study.study_id, &numbers)?;
-    let of = |number: &u64| whole.iter().find(|t| t.number == *number);
-    Ok(numbers.iter().filter_map(of).map(told).collect())
 }
 
 /// The slots that the last run has given up.
