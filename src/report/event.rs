@@ -175,6 +175,19 @@ impl Counts {
     pub fn finished(&self) -> u64 {
         self.complete + self.pruned
     }
+
+    /// The count of the trials in a state, of those that count towards `--trials` or of the others; `None` of those that
+    /// wait.
+    pub fn of(&mut self, state: TrialState, counts: bool) -> Option<&mut u64> {
+        match state {
+            TrialState::Complete => Some(&mut self.complete),
+            TrialState::Pruned if counts => Some(&mut self.pruned),
+            TrialState::Pruned => Some(&mut self.infeasible),
+            TrialState::Fail => Some(&mut self.fail),
+            TrialState::Running => Some(&mut self.running),
+            TrialState::Waiting => None,
+        }
+    }
 }
 
 /// The best trial so far, or one that no other dominates.

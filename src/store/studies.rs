@@ -36,17 +36,6 @@ impl Counts {
         self.waiting + self.running + self.complete + self.pruned + self.fail
     }
 
-    /// The number in one state.
-    pub fn of(&self, state: TrialState) -> u64 {
-        match state {
-            TrialState::Waiting => self.waiting,
-            TrialState::Running => self.running,
-            TrialState::Complete => self.complete,
-            TrialState::Pruned => self.pruned,
-            TrialState::Fail => self.fail,
-        }
-    }
-
     fn add(&mut self, state: TrialState, n: u64) {
         *match state {
             TrialState::Waiting => &mut self.waiting,

@@ -19,8 +19,8 @@ use fault::FailureGroup;
 use messages::exit::Failure;
 use report::format::value as number;
 use report::format::{plural, table};
-use report::{About, Best, SlotGivenUp, TrialRate};
-use search::study::{FrozenTrial, TrialState};
+use report::{About, Best, Counts, SlotGivenUp, TrialRate};
+use search::study::FrozenTrial;
 use store::{RunEntry, Store, StudySummary};
 use supervisor::core::SLOTS_GIVEN_UP;
 use supervisor::{LockOwner, MADE_FROM};
@@ -106,13 +106,8 @@ pub struct Status {
 /// Trials by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(super) struct StateCounts {
-    complete: u64,
-    /// PRUNED after having been started.
-    pruned: u64,
-    fail: u64,
-    /// PRUNED without having been started.
-    infeasible: u64,
-    running: u64,
+    #[serde(flatten)]
+    taken: Counts,
     waiting: u64,
 }
 
@@ -161,6 +156,7 @@ pub(super) fn status_of(
     let leading = leading(store, &study, trials)?;
     let mut leading: Vec<Best> = leading.iter().map(told).collect();
     let about = About::new(&study.name, &context.tune);
+    let counts = StateCounts::of(trials);
     let faults = store.faults(study.study_id)?;
     let valid = |n: &u64| trials.iter().any(|t| t.number == *n && !t.struck());
     let winner = Winner::of(&study).number().filter(valid);
@@ -171,8 +167,8 @@ pub(super) fn status_of(
         state,
         objectives: Objectives::of(&study),
         made_from: study.user_attrs.get(MADE_FROM).cloned(),
-        counts: StateCounts::of(trials),
-        finished: trials.iter().filter(|t| t.counts()).count() as u64,
+        counts,
+        finished: counts.taken.finished(),
         goal,
         best: leading.pop_if(|_| single),
         baseline: baseline(&study),
@@ -210,14 +206,8 @@ impl StateCounts {
     fn of(trials: &[FrozenTrial]) -> StateCounts {
         let mut counts = StateCounts::default();
         for trial in trials {
-            *match trial.state {
-                TrialState::Complete => &mut counts.complete,
-                TrialState::Pruned if trial.counts() => &mut counts.pruned,
-                TrialState::Pruned => &mut counts.infeasible,
-                TrialState::Fail => &mut counts.fail,
-                TrialState::Running => &mut counts.running,
-                TrialState::Waiting => &mut counts.waiting,
-            } += 1;
+            let count = counts.taken.of(trial.state, trial.counts());
+            *count.unwrap_or(&mut counts.waiting) += 1;
         }
         counts
     }
@@ -232,17 +222,18 @@ impl StateCounts {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        let finished = self.complete + self.pruned;
-        let ended = told(&[(self.complete, "complete"), (self.pruned, "pruned")]);
+        let taken = &self.taken;
+        let finished = taken.finished();
+        let ended = told(&[(taken.complete, "complete"), (taken.pruned, "pruned")]);
         let ended = if ended.is_empty() {
             ended
         } else {
             format!(" ({ended})")
         };
         let others = told(&[
-            (self.fail, "failed"),
-            (self.infeasible, "refused"),
-            (self.running, if live { "running" } else { "unfinished" }),
+            (taken.fail, "failed"),
+            (taken.infeasible, "refused"),
+            (taken.running, if live { "running" } else { "unfinished" }),
             (self.waiting, "waiting"),
         ]);
         let others = if others.is_empty() {

@@ -262,14 +262,8 @@ impl StudyProgress {
     }
 
     fn field(&mut self, state: TrialState, counted: bool) -> &mut u64 {
-        match state {
-            TrialState::Complete => &mut self.counts.complete,
-            TrialState::Pruned if counted => &mut self.counts.pruned,
-            TrialState::Pruned => &mut self.counts.infeasible,
-            TrialState::Fail => &mut self.counts.fail,
-            TrialState::Running => &mut self.counts.running,
-            TrialState::Waiting => &mut self.waiting,
-        }
+        let count = self.counts.of(state, counted);
+        count.unwrap_or(&mut self.waiting)
     }
 }
 
