@@ -115,26 +115,7 @@ pub enum Event {
 impl Event {
     /// Whether it tells of what is under way: the end of that says it again.
     pub fn is_routine(&self) -> bool {
-        match self {
-            Event::WorkerStarted { .. }
-            | Event::WorkerStopped { .. }
-            | Event::TrialStarted { .. }
-            | Event::TrialStepped { .. }
-            | Event::EpochFinished { .. }
-            | Event::GpuSampled(_)
-            | Event::RepeatStarted { .. } => true,
-            Event::RunStarted(_)
-            | Event::StudyForked(_)
-            | Event::TrialFinished(_)
-            | Event::RepeatFinished(_)
-            | Event::WinnerSelected(_)
-            | Event::Fault(_)
-            | Event::NewBest(_)
-            | Event::StopRequested(_)
-            | Event::SearchEnded(_)
-            | Event::Warned { .. }
-            | Event::RunFinished(_) => false,
-        }
+        super::routine_text(self).is_some()
     }
 }
 
