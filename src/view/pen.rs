@@ -23,6 +23,33 @@ pub(crate) fn width(text: &str) -> u16 {
     u16::try_from(width).unwrap_or(u16::MAX)
 }
 
+/// What of an area is below its first lines.
+pub(crate) fn below(area: Rect, lines: u16) -> Rect {
+    Rect {
+        y: area.y + lines,
+        height: area.height.saturating_sub(lines),
+        ..area
+    }
+}
+
+/// One of its lines.
+pub(crate) fn line_at(area: Rect, y: u16) -> Rect {
+    Rect {
+        y,
+        height: 1,
+        ..area
+    }
+}
+
+/// What of it is to the right, from a column on.
+pub(crate) fn behind(area: Rect, x: u16) -> Rect {
+    Rect {
+        x,
+        width: area.right().saturating_sub(x),
+        ..area
+    }
+}
+
 impl Pen<'_> {
     pub(crate) fn new(buffer: &mut Buffer, looks: Looks) -> Pen<'_> {
         Pen { buffer, looks }

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::chart::Chart;
 use crate::looks::Role;
-use crate::pen::Pen;
+use crate::pen::{Pen, behind, below};
 use crate::state::State;
 use crate::{Detail, Section, Snapshot};
 
@@ -35,11 +35,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, page: Rect, state: &State, snapshot: &Snap
     if room > 8 {
         pen.right(at, y, room, &snapshot.study, Role::Faint);
     }
-    let body = Rect {
-        y: y + 2,
-        height: page.height.saturating_sub(2),
-        ..page
-    };
+    let body = below(page, 2);
     let wide = body.width >= WIDE;
     let left = match wide {
         true => Rect {
@@ -53,11 +49,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, page: Rect, state: &State, snapshot: &Snap
     match wide {
         false => sections.push(&detail.log),
         true => {
-            let right = Rect {
-                x: left.right() + 2,
-                width: body.right() - left.right() - 2,
-                ..body
-            };
+            let right = behind(body, left.right() + 2);
             draw_tail(pen, right, &detail.log);
         }
     }
@@ -82,18 +74,8 @@ fn draw_curve(pen: &mut Pen<'_>, area: Rect, detail: &Detail, snapshot: &Snapsho
         level: snapshot.level.map(|level| (level, "trivial answer")),
         ends: (&ends.0, &ends.1),
     };
-    let below = Rect {
-        y: area.y + 1,
-        height: height - 1,
-        ..area
-    };
-    chart.draw(pen, below);
-    let taken = height + 1;
-    Rect {
-        y: area.y + taken,
-        height: area.height.saturating_sub(taken),
-        ..area
-    }
+    chart.draw(pen, below(Rect { height, ..area }, 1));
+    below(area, height + 1)
 }
 
 /// A line of the page.
@@ -114,12 +96,7 @@ fn draw_sections(pen: &mut Pen<'_>, area: Rect, sections: &[&Section], scroll: u
     let room = usize::from(area.height);
     // At the end the last line stands at the bottom, not at the top.
     let first = scroll.min(lines.len().saturating_sub(room.max(1)));
-    for (i, line) in lines.iter().skip(first).take(room).enumerate() {
-        let row = Rect {
-            y: area.y + i as u16,
-            height: 1,
-            ..area
-        };
+    for (row, line) in area.rows().zip(lines.iter().skip(first)) {
         match line {
             Line::Heading(heading) => pen.heading(row, heading, "", false),
             Line::Text(text) => drop(pen.text(row.x, row.y, row.width, text, Role::Plain)),
@@ -133,8 +110,7 @@ fn draw_tail(pen: &mut Pen<'_>, area: Rect, section: &Section) {
     pen.heading(area, &section.heading, "", false);
     let room = usize::from(area.height.saturating_sub(1));
     let first = section.lines.len().saturating_sub(room);
-    for (i, line) in section.lines.iter().skip(first).enumerate() {
-        let y = area.y + 1 + i as u16;
-        pen.text(area.x, y, area.width, line, Role::Plain);
+    for (row, line) in below(area, 1).rows().zip(&section.lines[first..]) {
+        pen.text(row.x, row.y, row.width, line, Role::Plain);
     }
 }

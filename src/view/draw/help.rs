@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use crate::looks::Role;
-use crate::pen::Pen;
+use crate::pen::{Pen, line_at};
 
 const KEYS: [(&str, &str); 13] = [
     (
@@ -65,10 +65,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, page: Rect, of_run: bool) {
         pen.text(area.x + 14, y, width.saturating_sub(14), what, Role::Plain);
     }
     if height == wanted.1 {
-        let end = Rect {
-            y: area.bottom() - 1,
-            ..area
-        };
+        let end = line_at(area, area.bottom() - 1);
         pen.heading(end, pen.looks.sign("─", "-"), "any key closes", false);
     }
 }

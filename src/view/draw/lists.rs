@@ -2,16 +2,14 @@
 
 use ratatui::layout::Rect;
 
+use super::columns::{BETWEEN, fit, width_of};
 use super::overview::{age, bar};
 use crate::chart::sparkline;
 use crate::looks::Role;
-use crate::pen::{Pen, width};
+use crate::pen::{Pen, line_at, width};
 use crate::state::{Focus, State};
 use crate::{Running, Snapshot};
 use report::format::value;
-
-/// Spaces between two columns.
-const BETWEEN: u16 = 2;
 
 /// The widest sparkline.
 const CURVE: u16 = 40;
@@ -65,11 +63,7 @@ pub(super) fn running(pen: &mut Pen<'_>, area: Rect, state: &State, snapshot: &S
             pen.text(area.x + x, y, room, &line, Role::Accent);
         }
         if focus && first + i == state.row {
-            pen.choose(Rect {
-                y,
-                height: 1,
-                ..area
-            });
+            pen.choose(line_at(area, y));
         }
     }
 }
@@ -102,24 +96,14 @@ struct Columns {
 impl Columns {
     /// The first four, then as many as fit beside a sparkline; columns in which nothing stands are left out.
     fn fitting(headings: &[&str], cells: &[Vec<String>], columns: u16) -> Columns {
-        let widest = |i: usize| {
-            let cells = cells.iter().filter_map(|row| row.get(i));
-            let widest = cells.map(|cell| width(cell)).max().unwrap_or(0);
-            (widest > 0).then(|| widest.max(width(headings[i])).min(24))
-        };
-        let widths: Vec<Option<u16>> = (0..headings.len()).map(widest).collect();
-        let mut room = columns.saturating_sub(LEAST_CURVE);
-        let mut kept: Vec<Option<u16>> = Vec::new();
-        for (i, width) in widths.into_iter().enumerate() {
-            let fits = width.filter(|w| i < 4 || w + BETWEEN <= room);
-            room = room.saturating_sub(fits.map_or(0, |w| w + BETWEEN));
-            kept.push(fits);
-        }
+        let widths = headings.iter().enumerate();
+        let widths: Vec<_> = widths.map(|(i, h)| width_of(cells, i, h)).collect();
+        let (fitting, room) = fit(&widths, |i| i < 4, columns.saturating_sub(LEAST_CURVE));
         let curve = (room + LEAST_CURVE).saturating_sub(BETWEEN).min(CURVE);
         let mut x = 0;
         let mut behind = 0;
         let mut places = Vec::new();
-        for (i, width) in kept.into_iter().enumerate() {
+        for (i, width) in fitting.into_iter().enumerate() {
             places.push(width.map(|w| (x, w)));
             x += width.map_or(0, |w| w + BETWEEN);
             if i == 2 {
@@ -212,11 +196,7 @@ pub(super) fn faults(pen: &mut Pen<'_>, area: Rect, state: &State, snapshot: &Sn
             Role::Warning,
         );
         if focus && first + i == state.row {
-            pen.choose(Rect {
-                y,
-                height: 1,
-                ..area
-            });
+            pen.choose(line_at(area, y));
         }
     }
 }

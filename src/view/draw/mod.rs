@@ -1,5 +1,6 @@
 //! The screen that a state gives.
 
+mod columns;
 mod detail;
 mod help;
 mod lists;
@@ -10,7 +11,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::looks::{Looks, Role};
-use crate::pen::{Pen, width};
+use crate::pen::{Pen, behind, line_at, width};
 use crate::state::{Focus, Over, State};
 
 pub(crate) use detail::length as detail_length;
@@ -31,11 +32,7 @@ pub fn draw(state: &State, looks: Looks, buffer: &mut Buffer) {
         height: area.height - 1,
         ..area
     };
-    let foot = Rect {
-        y: area.bottom() - 1,
-        height: 1,
-        ..area
-    };
+    let foot = line_at(area, area.bottom() - 1);
     match (&state.snapshot, state.opened) {
         (Some(snapshot), Some(number)) => {
             detail::draw(&mut pen, page, state, snapshot, number);
@@ -59,15 +56,7 @@ fn draw_foot(pen: &mut Pen<'_>, area: Rect, state: &State) {
             let text = "Leave the view? The run goes on.";
             let at = pen.text(x, y, width, text, Role::Strong) + 2;
             let keys = [("Enter", "leave"), ("s", "stop the run"), ("Esc", "stay")];
-            draw_keys(
-                pen,
-                Rect {
-                    x: at,
-                    width: width.saturating_sub(at - x),
-                    ..area
-                },
-                &keys,
-            );
+            draw_keys(pen, behind(area, at), &keys);
         }
         (Over::Filter, _) => {
             let at = pen.text(x, y, width, "/", Role::Accent);

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use super::{lists, table};
 use crate::chart::Chart;
 use crate::looks::Role;
-use crate::pen::{Pen, width};
+use crate::pen::{Pen, behind, below, line_at, width};
 use crate::state::State;
 use crate::{Mood, Snapshot};
 use report::format::duration;
@@ -86,16 +86,8 @@ impl Plan {
         let (running, chart, machine, faults) =
             (place(running), place(chart), place(machine), place(faults));
         let table = match wide {
-            true => Rect {
-                x: left.right() + 2,
-                width: area.right() - left.right() - 2,
-                ..area
-            },
-            false => Rect {
-                y: faults.bottom(),
-                height: area.bottom() - faults.bottom(),
-                ..area
-            },
+            true => behind(area, left.right() + 2),
+            false => below(area, faults.bottom() - area.y),
         };
         Plan {
             chart,
@@ -109,11 +101,7 @@ impl Plan {
 
 pub(super) fn draw(pen: &mut Pen<'_>, page: Rect, state: &State, snapshot: &Snapshot) {
     let head = draw_head(pen, page, state, snapshot);
-    let body = Rect {
-        y: page.y + head,
-        height: page.height.saturating_sub(head),
-        ..page
-    };
+    let body = below(page, head);
     let lines = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
     let needs = Needs {
         running: lines(snapshot.running.len()).saturating_add(match snapshot.running.len() {
@@ -162,7 +150,7 @@ fn draw_head(pen: &mut Pen<'_>, page: Rect, state: &State, snapshot: &Snapshot) 
     let left = room.saturating_sub(at - x + 2);
     pen.text(at + 2, y, left, &snapshot.objective, Role::Faint);
     pen.right(x, y, columns, &standing, role);
-    draw_progress(pen, Rect { y: y + 1, ..page }, snapshot);
+    draw_progress(pen, line_at(page, y + 1), snapshot);
     let at = pen.text(x, y + 2, columns, "best ", Role::Faint);
     let at = pen.text(
         at,
@@ -266,12 +254,7 @@ fn draw_chart(pen: &mut Pen<'_>, area: Rect, snapshot: &Snapshot) {
         level: snapshot.level.map(|level| (level, "trivial answer")),
         ends: (&snapshot.history_ends.0, &snapshot.history_ends.1),
     };
-    let below = Rect {
-        y: area.y + 1,
-        height: area.height - 1,
-        ..area
-    };
-    chart.draw(pen, below);
+    chart.draw(pen, below(area, 1));
 }
 
 /// How long ago something was, for people.

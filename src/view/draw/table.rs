@@ -2,17 +2,12 @@
 
 use ratatui::layout::Rect;
 
+use super::columns::{BETWEEN, fit, width_of};
 use super::lists::first_row;
 use crate::looks::Role;
-use crate::pen::{Pen, width};
+use crate::pen::{Pen, line_at, width};
 use crate::state::{Focus, State};
 use crate::{Column, Snapshot};
-
-/// Spaces between two columns.
-const BETWEEN: u16 = 2;
-
-/// The widest that a column gets while others have to be left out.
-const WIDEST: u16 = 24;
 
 /// Draws the rows around the chosen one, with as many columns as fit.
 pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, state: &State, snapshot: &Snapshot) {
@@ -58,11 +53,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, state: &State, snapshot: &Snap
             }
         }
         if focus && first + i == place {
-            pen.choose(Rect {
-                y,
-                height: 1,
-                ..area
-            });
+            pen.choose(line_at(area, y));
         }
     }
 }
@@ -94,34 +85,20 @@ fn beside(state: &State, snapshot: &Snapshot, columns: &[Column]) -> String {
 /// The columns that fit, with the place and width of each: those that are kept first, then one after the other. The last
 /// of them may be cut.
 fn fitting(columns: &[Column], rows: &[Vec<String>], room: u16) -> Vec<(usize, u16, u16)> {
-    let wide = |i: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(i));
-        let widest = cells.map(|cell| width(cell)).max().unwrap_or(0);
-        (widest > 0 || columns[i].kept).then(|| widest.max(width(&columns[i].heading)))
+    let wide = |(i, column): (usize, &Column)| {
+        let heading = &column.heading;
+        width_of(rows, i, heading).or_else(|| column.kept.then(|| width(heading)))
     };
-    let widths: Vec<Option<u16>> = (0..columns.len()).map(wide).collect();
-    let kept = |i: &usize| columns[*i].kept;
-    let all = || (0..columns.len()).filter(|i| widths[*i].is_some());
-    let of = |i: usize| widths[i].unwrap_or(0).min(WIDEST);
-    let mut left = room + BETWEEN;
-    for i in all().filter(kept) {
-        left = left.saturating_sub(of(i) + BETWEEN);
-    }
+    let widths: Vec<Option<u16>> = columns.iter().enumerate().map(wide).collect();
+    let (fitting, _) = fit(&widths, |i| columns[i].kept, room + BETWEEN);
     let mut x = 0;
     let mut places = Vec::new();
-    for i in all() {
-        let takes = of(i) + BETWEEN;
-        if !kept(&i) {
-            if takes > left {
-                continue;
-            }
-            left -= takes;
-        }
-        if x >= room {
-            break;
-        }
-        places.push((i, x, of(i).min(room - x)));
-        x += takes;
+    for (i, width) in fitting.into_iter().enumerate() {
+        let Some(width) = width.filter(|_| x < room) else {
+            continue;
+        };
+        places.push((i, x, width.min(room - x)));
+        x += width + BETWEEN;
     }
     // What nobody else needs is the last one's: a reason can be long.
     if let Some((i, x, columns)) = places.last_mut() {
