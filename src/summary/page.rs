@@ -9,6 +9,7 @@ use crate::facts::{Facts, Sentence};
 use crate::figures::{Figure, Kind, Panel, figure};
 use crate::{Material, shown};
 use chart::{Chart, Size, Theme, css, escaped};
+use messages::number_from_json;
 use report::format::{param, plural, value};
 use search::study::FrozenTrial;
 use store::StudySummary;
@@ -395,9 +396,7 @@ fn row(out: &mut String, trial: &FrozenTrial, names: &[&str]) {
     for x in &trial.values {
         let _ = write!(out, "<td data-v=\"{x}\">{}</td>", value(*x));
     }
-    let at = |time: &Option<String>| crate::seconds(time.as_deref()?);
-    let took = at(&trial.datetime_start).zip(at(&trial.datetime_complete));
-    let _ = match took.map(|(from, to)| to - from) {
+    let _ = match took(trial) {
         Some(s) => write!(
             out,
             "<td data-v=\"{s}\">{}</td>",
@@ -418,6 +417,14 @@ fn row(out: &mut String, trial: &FrozenTrial, names: &[&str]) {
         };
     }
     *out += "</tr>";
+}
+
+/// Seconds that a trial has taken, by its own account; of one that has none, from its start to its end. Between two attempts
+/// nobody may have run it for days.
+fn took(trial: &FrozenTrial) -> Option<f64> {
+    let noted = trial.user_attrs.get("runtime_s").and_then(number_from_json);
+    let at = |time: &Option<String>| crate::seconds(time.as_deref()?);
+    noted.or_else(|| Some(at(&trial.datetime_complete)? - at(&trial.datetime_start)?))
 }
 
 fn left_out(out: &mut String, facts: &Facts) {

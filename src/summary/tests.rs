@@ -298,3 +298,18 @@ fn every_chart_is_well_formed_or_says_why_it_is_not_there() {
         );
     }
 }
+
+fn page_of(trials: Vec<FrozenTrial>) -> String {
+    let material = study(trials, Vec::new());
+    Page::new(&material, &Facts::new(&material), Scripts::Alone).html()
+}
+
+#[test]
+fn a_trial_took_what_its_trainings_took_not_the_days_between_them() {
+    let mut one = trial(3);
+    one.datetime_start = Some(time(0));
+    one.datetime_complete = Some(time(80_000));
+    assert!(page_of(vec![one.clone()]).contains("<td data-v=\"80000\">"));
+    one.user_attrs.insert("runtime_s".to_owned(), json!(90.5));
+    assert!(page_of(vec![one]).contains("<td data-v=\"90.5\">"));
+}
