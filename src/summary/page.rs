@@ -353,16 +353,15 @@ fn best_trials(out: &mut String, m: &Material, facts: &Facts) {
         return;
     }
     let leading = facts.leading_parameters(PARAMETERS);
-    let first = best.iter().flat_map(|t| t.params.keys());
-    let mut names: Vec<&str> = match leading.is_empty() {
-        true => first.map(String::as_str).collect(),
+    let all_names = best.iter().flat_map(|t| t.params.keys());
+    let names: Vec<&str> = match leading.is_empty() {
+        true => {
+            let distinct: std::collections::BTreeSet<&String> = all_names.collect();
+            let first = distinct.into_iter().take(PARAMETERS);
+            first.map(String::as_str).collect()
+        }
         false => leading,
     };
-    if facts.importance.is_empty() {
-        names.sort_unstable();
-        names.dedup();
-        names.truncate(PARAMETERS);
-    }
     let _ = write!(
         out,
         "<section id=\"trials\" aria-labelledby=\"h-trials\"><h2 id=\"h-trials\">Best trials</h2><p class=\"see\">{} of {}. A click on a heading sorts.</p>\

@@ -313,3 +313,17 @@ fn a_trial_took_what_its_trainings_took_not_the_days_between_them() {
     one.user_attrs.insert("runtime_s".to_owned(), json!(90.5));
     assert!(page_of(vec![one]).contains("<td data-v=\"90.5\">"));
 }
+
+#[test]
+fn of_parameters_that_are_all_constant_each_has_one_column() {
+    let params = trial(0).params;
+    let same = |n| FrozenTrial {
+        params: params.clone(),
+        ..trial(n)
+    };
+    let page = page_of((0..30).map(same).collect());
+    for name in ["batch", "x"] {
+        let heading = format!("<th scope=\"col\">{name}</th>");
+        assert_eq!(page.matches(&heading).count(), 1, "{name}");
+    }
+}
