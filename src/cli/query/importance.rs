@@ -19,7 +19,7 @@ pub struct Importance {
     study: String,
     #[serde(flatten)]
     objectives: Objectives,
-    /// Complete trials.
+    /// Complete trials, without those whose results were struck.
     complete: u64,
     /// One for each objective, in their order.
     importance: Vec<OfObjective>,
@@ -58,7 +58,7 @@ pub fn importance(store: &Store, name: Option<&str>) -> Result<Importance, Failu
     Ok(Importance {
         importance,
         objectives,
-        complete: study.counts.complete,
+        complete: trials.len() as u64,
         study: study.name,
     })
 }

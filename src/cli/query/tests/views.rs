@@ -2,18 +2,55 @@
 
 use super::*;
 
-/// Trial 3 is created, and its first attempt begins.
-fn begin_trial(store: &mut Store, study: i64, run: i64) {
+/// A trial is created, and its first attempt begins.
+fn begin_trial(store: &mut Store, study: i64, run: i64, number: u64) {
     let created = Write::TrialCreated {
-        number: 3,
+        number,
         last: u64::MAX,
-        since: 3,
+        since: number,
         params: Params::new(),
         distributions: Default::default(),
         user_attrs: Map::new(),
         system_attrs: Map::new(),
     };
-    store.apply(study, run, &[created, attempt(3, 0)]).unwrap();
+    store
+        .apply(study, run, &[created, attempt(number, 0)])
+        .unwrap();
+}
+
+#[test]
+fn what_was_struck_is_not_told_among_the_trials_that_are_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = own(&dir.path().join("tune.db"), 0.5);
+    let study = store.studies().unwrap().remove(0).study_id;
+    let record = store.runs(study).unwrap().remove(0).record;
+    let run = store.begin_run(study, &record).unwrap();
+    for number in 3..23 {
+        begin_trial(&mut store, study, run, number);
+        let finished = Write::TrialFinished {
+            number,
+            state: TrialState::Complete,
+            values: vec![number as f64],
+            user_attrs: Map::new(),
+            system_attrs: Map::new(),
+        };
+        let end = [ended(number, 0, "completed"), finished];
+        store.apply(study, run, &end).unwrap();
+    }
+    let told = |store: &Store| importance(store, None).unwrap().text();
+    let before = told(&store);
+    assert!(
+        before.starts_with("criteria: 22 complete trials\n"),
+        "{before}"
+    );
+    store
+        .strike(study, 7, Some("trained on the test split"))
+        .unwrap();
+    let after = told(&store);
+    assert!(
+        after.starts_with("criteria: 21 complete trials\n"),
+        "{after}"
+    );
 }
 
 #[test]
@@ -27,7 +64,7 @@ fn the_status_of_a_live_run_says_how_fast_it_is_and_what_each_trial_does() {
         .map(str::to_owned)
         .to_vec();
     let run = store.begin_run(study, &record).unwrap();
-    begin_trial(&mut store, study, run);
+    begin_trial(&mut store, study, run, 3);
     let reported = Write::Reported {
         number: 3,
         step: 2,
@@ -100,7 +137,7 @@ fn a_trial_that_nobody_runs_is_unfinished() {
     let study = store.studies().unwrap().remove(0).study_id;
     let record = store.runs(study).unwrap().remove(0).record;
     let run = store.begin_run(study, &record).unwrap();
-    begin_trial(&mut store, study, run);
+    begin_trial(&mut store, study, run, 3);
     let shown = |live, running| {
         let selection = Selection {
             live,
