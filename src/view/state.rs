@@ -1,5 +1,6 @@
 //! What the view remembers, and what keys and new figures make of it.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -70,6 +71,8 @@ pub struct State {
     /// The trial whose page is shown.
     pub(crate) opened: Option<u64>,
     pub(crate) scroll: usize,
+    /// From where on the end of that page is shown, as it was last drawn: what fits, only the drawing knows.
+    pub(crate) scroll_ends: Cell<usize>,
     pub(crate) focus: Focus,
     pub(crate) over: Over,
     /// Whether the table has the whole page.
@@ -98,6 +101,7 @@ impl State {
             detail: None,
             opened: None,
             scroll: 0,
+            scroll_ends: Cell::new(usize::MAX),
             focus: Focus::default(),
             over: Over::default(),
             table_only: false,
@@ -268,6 +272,7 @@ impl State {
         self.opened = number;
         self.detail = None;
         self.scroll = 0;
+        self.scroll_ends.set(usize::MAX);
     }
 
     /// The trial that is chosen in the list that keys move in.
@@ -310,7 +315,7 @@ impl State {
         };
         if self.opened.is_some() {
             let lines = self.detail.as_ref().map_or(0, |d| detail_length(d));
-            self.scroll = moved(self.scroll, lines);
+            self.scroll = moved(self.scroll.min(self.scroll_ends.get()), lines);
             return;
         }
         let Some(snapshot) = &self.snapshot else {

@@ -361,6 +361,19 @@ fn the_page_of_a_trial_scrolls_and_leads_back() {
 }
 
 #[test]
+fn from_the_end_of_a_trials_page_the_first_key_leads_up() {
+    let mut state = state(false);
+    press(&mut state, "\n");
+    state.update(Input::Detail(Arc::new(detail())));
+    press(&mut state, "G");
+    let end = screen(&state, PLAIN, (80, 30));
+    press(&mut state, "k");
+    assert_ne!(screen(&state, PLAIN, (80, 30)), end);
+    press(&mut state, "j");
+    assert_eq!(screen(&state, PLAIN, (80, 30)), end);
+}
+
+#[test]
 fn q_leaves_and_never_ends_a_run_without_asking() {
     let mut watching = state(false);
     assert_eq!(press(&mut watching, "q"), Effect::Leave);

@@ -53,7 +53,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, page: Rect, state: &State, snapshot: &Snap
             draw_tail(pen, right, &detail.log);
         }
     }
-    draw_sections(pen, rest, &sections, state.scroll);
+    draw_sections(pen, rest, &sections, state);
 }
 
 /// What the trial has reported; gives the area below.
@@ -85,7 +85,7 @@ enum Line<'a> {
     Empty,
 }
 
-fn draw_sections(pen: &mut Pen<'_>, area: Rect, sections: &[&Section], scroll: usize) {
+fn draw_sections(pen: &mut Pen<'_>, area: Rect, sections: &[&Section], state: &State) {
     let of = |section: &&'_ Section| -> bool { !section.lines.is_empty() };
     let lines = sections.iter().filter(|s| of(s)).flat_map(|section| {
         let heading = std::iter::once(Line::Heading(&section.heading));
@@ -95,7 +95,9 @@ fn draw_sections(pen: &mut Pen<'_>, area: Rect, sections: &[&Section], scroll: u
     let lines: Vec<Line<'_>> = lines.collect();
     let room = usize::from(area.height);
     // At the end the last line stands at the bottom, not at the top.
-    let first = scroll.min(lines.len().saturating_sub(room.max(1)));
+    let last = lines.len().saturating_sub(room.max(1));
+    state.scroll_ends.set(last);
+    let first = state.scroll.min(last);
     for (row, line) in area.rows().zip(lines.iter().skip(first)) {
         match line {
             Line::Heading(heading) => pen.heading(row, heading, "", false),
