@@ -130,6 +130,8 @@ impl State {
                 self.snapshot = Some(snapshot);
                 self.unread = None;
                 self.arrange();
+                // Of a list that got shorter, the last row is chosen.
+                self.row = self.row.min(self.rows().saturating_sub(1));
             }
             Input::Detail(detail) => {
                 if self.opened == Some(detail.number) {
@@ -318,19 +320,25 @@ impl State {
             self.scroll = moved(self.scroll.min(self.scroll_ends.get()), lines);
             return;
         }
-        let Some(snapshot) = &self.snapshot else {
-            return;
-        };
         match self.focus {
             Focus::Trials => {
-                let place = moved(self.place(), self.arranged.numbers.len());
+                let place = moved(self.place(), self.rows());
                 // At the top the best is followed, whichever it is.
                 let number = self.arranged.numbers.get(place).copied();
                 self.chosen = number.filter(|_| place > 0);
             }
-            Focus::Running => self.row = moved(self.row, snapshot.running.len()),
-            Focus::Faults => self.row = moved(self.row, snapshot.faults.len()),
+            Focus::Running | Focus::Faults => self.row = moved(self.row, self.rows()),
         }
+    }
+
+    /// How many rows the list has that keys move in.
+    fn rows(&self) -> usize {
+        let of = |snapshot: &Arc<Snapshot>| match self.focus {
+            Focus::Trials => self.arranged.numbers.len(),
+            Focus::Running => snapshot.running.len(),
+            Focus::Faults => snapshot.faults.len(),
+        };
+        self.snapshot.as_ref().map_or(0, of)
     }
 
     /// From a trial's page to that of the one before or behind it in the table.

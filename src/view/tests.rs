@@ -317,6 +317,17 @@ fn tab_leads_to_running_trials_and_faults() {
     assert_eq!(state.wanted(), Some(2));
 }
 
+#[test]
+fn of_a_list_that_gets_shorter_the_last_row_is_chosen() {
+    let mut state = state(false);
+    press(&mut state, "\tj");
+    let mut fewer = snapshot(14);
+    fewer.running.truncate(1);
+    state.update(Input::Snapshot(Arc::new(fewer)));
+    press(&mut state, "\n");
+    assert_eq!(state.wanted(), Some(12));
+}
+
 fn detail() -> Detail {
     let section = |heading: &str, lines: usize| Section {
         heading: heading.to_owned(),
