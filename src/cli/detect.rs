@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::evaluate::EvaluateArgs;
-use super::predict::{PredictArgs, RowsArgs, input, may_write};
+use super::predict::{PredictArgs, RowsArgs, may_write};
 use super::{Common, libtorch};
 use detection::description::ExportedDetector;
 use detection::picture;
@@ -20,7 +20,7 @@ pub(super) fn is_detector(dir: &Path) -> bool {
 
 /// The model of a text detector, without the flags that are for rows.
 fn opened(rows: &RowsArgs, label: Option<&String>) -> Result<ExportedDetector, Failure> {
-    let exported = ExportedDetector::open(&rows.dir).map_err(input)?;
+    let exported = ExportedDetector::open(&rows.dir)?;
     let of_rows = [
         ("--format", rows.format.is_some()),
         ("--text", rows.text.is_some()),
@@ -73,8 +73,7 @@ pub(super) fn evaluate(common: &Common, args: &EvaluateArgs) -> Result<Exit, Fai
     let rows = &args.rows;
     opened(rows, args.label.as_ref())?;
     // Every problem of the pages is told before anything is computed.
-    let pages = read(&rows.file, Columns::default()).and_then(|pages| pages.examine());
-    pages.map_err(input)?;
+    read(&rows.file, Columns::default()).and_then(|pages| pages.examine())?;
     libtorch::run(&TorchRequest::EvaluatePages(EvaluatePages {
         model: rows.dir.clone(),
         pages: rows.file.clone(),

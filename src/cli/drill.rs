@@ -111,8 +111,7 @@ fn resolved(common: &Common, args: &DrillArgs) -> Result<Drill, Failure> {
     let spec = match &task {
         Some(file) => resolve(file, &overrides),
         None => resolve_text(&synthetic, &overrides, &config::kinds::KINDS),
-    }
-    .map_err(|problems| Failure::input(problems.to_string()))?;
+    }?;
     if spec.operation.supervisor.deadline == Deadline::Off {
         return Err(Failure::input(
             "supervisor.deadline = off: a drill makes hangs, which nothing would end; give a time",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::predict::{input, may_write};
+use super::predict::may_write;
 use super::{Common, init_logging, libtorch, run};
 use config::Overrides;
 use config::places::Wanted;
@@ -89,7 +89,7 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         None => (BTreeMap::new(), None),
     };
     let checkpoint = Checkpoint::named(&args.model, &models).map_err(|problems| {
-        let mut failure = input(problems);
+        let mut failure = Failure::from(problems);
         if args.task.is_none() {
             let hint = "\nA name that a task gives a model in [models] is known with --task TASK.";
             failure.message.push_str(hint);
@@ -106,8 +106,8 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         text: args.text.clone(),
         pair: args.text_pair.clone(),
     };
-    let file = Input::texts(&args.file, &columns).map_err(input)?;
-    file.survey().map_err(input)?;
+    let file = Input::texts(&args.file, &columns)?;
+    file.survey()?;
     let max_length = max_length(args, checkpoint.config.max_tokens())?;
     let devices = probe::resolve(&args.device, true)?;
     libtorch::run(&TorchRequest::Embed(Embed {

@@ -37,8 +37,7 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
         true => Plan::of_failed(&trials),
         false => {
             let space = space(&store, &study, &trials)?;
-            let points = check_points(&space, &given, problems)
-                .map_err(|problems| Failure::input(problems.to_string()))?;
+            let points = check_points(&space, &given, problems)?;
             Plan::new(points, &trials, args.skip_existing)
         }
     };

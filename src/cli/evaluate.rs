@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::detect::is_detector;
-use super::predict::{RowsArgs, input};
+use super::predict::RowsArgs;
 use super::{Common, detect, init_logging, libtorch};
 use messages::exit::{Exit, Failure};
 use request::predict::Input;
@@ -35,8 +35,8 @@ pub(super) fn evaluate(common: &Common, args: &EvaluateArgs) -> Result<Exit, Fai
     }
     wanted.label = Some((label, exported.labels().to_vec()));
     let rows = args.rows.rows_file()?;
-    let file = Input::new(&rows.path, wanted.clone()).map_err(input)?;
-    let survey = file.survey().map_err(input)?;
+    let file = Input::new(&rows.path, wanted.clone())?;
+    let survey = file.survey()?;
     libtorch::run(&TorchRequest::Evaluate(Evaluate {
         rows: (args.rows).request(&rows, (wanted, survey.rows), !common.quiet)?,
         json: common.json,

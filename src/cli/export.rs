@@ -78,8 +78,7 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure
         Some(found) => found,
         None => {
             // On other inputs it would be another model, whatever value it reaches.
-            kind.unchanged(&chosen.spec, &chosen.identity, &chosen.training.config)
-                .map_err(|p| Failure::input(p.to_string()))?;
+            kind.unchanged(&chosen.spec, &chosen.identity, &chosen.training.config)?;
             retrain(&storage, &args.out, &chosen, loud)?
         }
     };

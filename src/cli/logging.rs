@@ -79,7 +79,7 @@ fn filter_variable() -> Option<&'static str> {
 fn stderr_filter(common: &Common) -> Result<EnvFilter, Failure> {
     let variable = filter_variable().unwrap_or(FILTERS[0]);
     let text = text_of(variable, |name| std::env::var_os(name));
-    match text.map_err(|problem| Failure::input(problem.to_string()))? {
+    match text? {
         Some(text) => EnvFilter::try_new(&text)
             .map_err(|e| Failure::input(format!("{variable} = {text}: {e}"))),
         None => {

@@ -10,7 +10,6 @@ use tempfile::TempDir;
 
 use super::detect::{detect, is_detector};
 use super::{Common, init_logging, libtorch};
-use config::Problems;
 use device::{Device, DevicePolicy, probe};
 use messages::exit::{Exit, Failure};
 use request::destination;
@@ -74,7 +73,7 @@ pub struct PredictArgs {
 impl RowsArgs {
     /// The model's directory, checked.
     pub(super) fn model(&self) -> Result<AnyExported, Failure> {
-        AnyExported::open(&self.dir).map_err(input)
+        Ok(AnyExported::open(&self.dir)?)
     }
 
     /// The file of the rows.
@@ -174,10 +173,6 @@ fn not_kept(error: &io::Error) -> Failure {
     ))
 }
 
-pub(super) fn input(problems: Problems) -> Failure {
-    Failure::input(problems.to_string())
-}
-
 /// Whether answers may be written to this file.
 pub(super) fn may_write(
     out: &Path,
@@ -216,9 +211,9 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
     }
     let mut wanted = args.rows.wanted(&exported)?;
     wanted.forbidden = written(exported.labels());
-    let file = Input::new(&rows.path, wanted.clone()).map_err(input)?;
+    let file = Input::new(&rows.path, wanted.clone())?;
     // Everything that is wrong with the rows is told before anything is computed or written.
-    let survey = file.survey().map_err(input)?;
+    let survey = file.survey()?;
     // A bar would be drawn among the answers.
     let among = args.out.is_none() && std::io::stdout().is_terminal();
     libtorch::run(&TorchRequest::Predict(Predict {

@@ -110,8 +110,7 @@ pub(super) fn same_inputs(
     let store = Store::open_read_only(storage)?;
     let study = store::choose(&store, Some(study))?;
     let identity = store.identity(study.study_id)?.unwrap_or_default();
-    kind.unchanged(spec, &identity, &spec.effective(&trial.params))
-        .map_err(|problems| Failure::input(problems.to_string()))
+    Ok(kind.unchanged(spec, &identity, &spec.effective(&trial.params))?)
 }
 
 /// The seed that the trial was trained with: one from another study had another number there.

@@ -314,7 +314,7 @@ pub(super) fn storage_of(
 
 pub(super) fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {
     let (file, overrides) = asked(project, task, flags)?;
-    resolve(&file, &overrides).map_err(input)
+    Ok(resolve(&file, &overrides)?)
 }
 
 /// The same, with where each value comes from.
@@ -324,7 +324,7 @@ pub(super) fn shown(
     flags: Overrides,
 ) -> Result<(StudySpec, Vec<Shown>), Failure> {
     let (file, overrides) = asked(project, task, flags)?;
-    config::resolve_and_show(&file, &overrides).map_err(input)
+    Ok(config::resolve_and_show(&file, &overrides)?)
 }
 
 /// The same for who prepares it next: what only a preparation finds is told together with what is wrong
@@ -336,7 +336,7 @@ fn read_with_files(project: &Project, task: &str, flags: Overrides) -> Result<St
         (spec, mut problems) => {
             let others = spec.map_or_else(Vec::new, |spec| further(&spec, &problems));
             problems.0.extend(others);
-            Err(input(problems.sorted()))
+            Err(problems.sorted().into())
         }
     }
 }
@@ -344,7 +344,7 @@ fn read_with_files(project: &Project, task: &str, flags: Overrides) -> Result<St
 /// The configuration file and what wins over it.
 fn asked(project: &Project, task: &str, flags: Overrides) -> Result<(PathBuf, Overrides), Failure> {
     let file = find_task(project, task, SUBCOMMANDS)?;
-    let mut overrides = overrides_from_environment(|name| std::env::var_os(name)).map_err(input)?;
+    let mut overrides = overrides_from_environment(|name| std::env::var_os(name))?;
     overrides.extend(flags);
     Ok((file, overrides))
 }
@@ -395,7 +395,7 @@ pub(super) fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> 
 pub(super) fn prepare(spec: &StudySpec) -> Result<Prepared, Failure> {
     let preparation = preparation(&spec.kind)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
-    let mut prepared = prepare_by(spec, preparation).map_err(input)?;
+    let mut prepared = prepare_by(spec, preparation)?;
     let inactive = inactive_values(spec, preparation.kind().keys, &[], None);
     prepared.warnings.extend(inactive);
     let variables = std::env::vars_os().map(|(name, _)| name);
@@ -433,10 +433,6 @@ fn prepare_by(spec: &StudySpec, preparation: &dyn Preparation) -> Result<Prepare
             Err(Problems(problems).sorted())
         }
     }
-}
-
-fn input(problems: Problems) -> Failure {
-    Failure::input(problems.to_string())
 }
 
 /// The log of this run, named by its time.

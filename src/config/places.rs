@@ -57,10 +57,8 @@ pub fn find_project(
     wanted: Wanted,
     holds: impl Fn(&Path, Wanted) -> bool,
 ) -> Result<Project, Failure> {
-    let set = |name: &str| match text_of(name, &environment) {
-        Ok(text) => Ok(text.map(PathBuf::from)),
-        Err(problem) => Err(Failure::input(problem.to_string())),
-    };
+    let set =
+        |name: &str| -> Result<_, Failure> { Ok(text_of(name, &environment)?.map(PathBuf::from)) };
     let home = environment("HOME").filter(|v| !v.is_empty());
     let home = home.map(PathBuf::from);
     let base = super::values::Base {

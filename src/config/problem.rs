@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use messages::Failure;
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
@@ -164,6 +166,19 @@ impl fmt::Display for Problems {
 }
 
 impl std::error::Error for Problems {}
+
+/// Bad input ends the command.
+impl From<Problems> for Failure {
+    fn from(problems: Problems) -> Failure {
+        Failure::input(problems.to_string())
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Failure {
+        Failure::input(problem.to_string())
+    }
+}
 
 /// The candidate that a mistyped `name` most probably means.
 pub(super) fn nearest<'a>(

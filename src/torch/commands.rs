@@ -30,8 +30,8 @@ type Opened = (AnyExported, Input, Box<dyn Predictor>, ProgressBar);
 
 /// These, opened.
 fn open(rows: &ModelAndRows) -> Result<Opened, Failure> {
-    let exported = AnyExported::open(&rows.model).map_err(input)?;
-    let file = Input::new(&rows.file, rows.wanted.clone()).map_err(input)?;
+    let exported = AnyExported::open(&rows.model)?;
+    let file = Input::new(&rows.file, rows.wanted.clone())?;
     load(rows.device)?;
     let (device, size) = (rows.device, rows.batch_size);
     let predictor: anyhow::Result<Box<dyn Predictor>> = match &exported {
@@ -64,9 +64,9 @@ pub fn predict(wanted: &Predict) -> Result<Exit, Failure> {
 
 /// Finds texts in pictures.
 pub fn detect(wanted: &Detect) -> Result<Exit, Failure> {
-    let exported = ExportedDetector::open(&wanted.model).map_err(input)?;
+    let exported = ExportedDetector::open(&wanted.model)?;
     // Nothing is written where one of them cannot be answered.
-    must_all_open(&wanted.pictures).map_err(input)?;
+    must_all_open(&wanted.pictures)?;
     load(wanted.device)?;
     let detector = Detector::open(&exported, wanted.device);
     let detector = detector.map_err(|e| Failure::input(format!("{e:#}")))?;
@@ -104,10 +104,8 @@ pub fn evaluate(wanted: &Evaluate) -> Result<Exit, Failure> {
 
 /// Scores a text detector on pages whose texts are known, and prints the scores.
 pub fn evaluate_pages(wanted: &EvaluatePages) -> Result<Exit, Failure> {
-    let exported = ExportedDetector::open(&wanted.model).map_err(input)?;
-    let pages = read(&wanted.pages, Columns::default())
-        .map_err(input)?
-        .pages;
+    let exported = ExportedDetector::open(&wanted.model)?;
+    let pages = read(&wanted.pages, Columns::default())?.pages;
     load(wanted.device)?;
     let detector = Detector::open(&exported, wanted.device);
     let detector = detector.map_err(|e| Failure::input(format!("{e:#}")))?;
@@ -149,9 +147,9 @@ fn print_evaluation(scores: &Evaluation, json: bool) -> Result<Exit, Failure> {
 
 /// Writes what an encoder makes of texts, and prints what was written.
 pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
-    let checkpoint = Checkpoint::named(&wanted.model, &wanted.models).map_err(input)?;
-    let texts = Input::texts(&wanted.file, &wanted.columns).map_err(input)?;
-    let rows = texts.rows().map_err(input)?;
+    let checkpoint = Checkpoint::named(&wanted.model, &wanted.models)?;
+    let texts = Input::texts(&wanted.file, &wanted.columns)?;
+    let rows = texts.rows()?;
     let device = wanted.device;
     let plan = Plan {
         checkpoint: &checkpoint,
@@ -214,14 +212,10 @@ fn print(text: &str) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn input(problems: Problems) -> Failure {
-    Failure::input(problems.to_string())
-}
-
 /// A failure of the work itself: of the input where it has changed meanwhile, else of `tune`.
 fn failed(error: anyhow::Error) -> Failure {
     match error.downcast::<Problems>() {
-        Ok(problems) => input(problems),
+        Ok(problems) => problems.into(),
         Err(error) if error.is::<std::io::Error>() => {
             Failure::input(format!("the answers cannot be written: {error:#}"))
         }

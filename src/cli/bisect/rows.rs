@@ -10,7 +10,6 @@ use crate::run;
 use config::StudySpec;
 use doctor::bisect::{Culprits, culprits};
 use doctor::statistics::Rate;
-use messages::exit::Failure;
 use messages::printable;
 use search::space::Params;
 use task::TrainingRows;
@@ -88,7 +87,7 @@ pub(super) fn rows(
     }
     let kind = run::preparation(&spec.kind);
     let read = kind.map_or(Ok(None), |kind| kind.training_rows(spec));
-    let read = read.map_err(|problems| Stop::Failure(Failure::input(problems.to_string())))?;
+    let read = read.map_err(|problems| Stop::Failure(problems.into()))?;
     let Some(TrainingRows { file, lines, train }) = read else {
         return Ok(None);
     };

@@ -343,8 +343,7 @@ fn from_rows(
     cwd: &Path,
     csv: &Path,
 ) -> Result<Planned, Failure> {
-    let columns = likely_columns(csv, args.text.as_deref(), args.label.as_deref())
-        .map_err(|problems| Failure::input(problems.to_string()))?;
+    let columns = likely_columns(csv, args.text.as_deref(), args.label.as_deref())?;
     let name = name(args, &stem(csv))?;
     let file = new_file(args, project, cwd, &name)?;
     let data = from_configs(project, &cwd.join(csv));
@@ -521,8 +520,7 @@ fn resolved(file: &Path, text: &str) -> Result<StudySpec, Failure> {
         absolute: file,
         home: home.as_deref(),
     };
-    resolve_text(&input, &Overrides::default(), &config::kinds::KINDS)
-        .map_err(|problems| Failure::input(problems.to_string()))
+    resolve_text(&input, &Overrides::default(), &config::kinds::KINDS).map_err(Failure::from)
 }
 
 /// Writes the file that the task needs, where there is none, and then the task's. Which one it was that was not there.
