@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::args::{key_value, set_overrides};
 use super::libtorch;
-use super::{Common, SUBCOMMANDS, init_logging, run};
+use super::{Common, RESERVED, init_logging, run};
 use config::places::{Wanted, find_task};
 use config::{Deadline, Input, Overrides, Source, resolve, resolve_text};
 use drill::Drill;
@@ -71,7 +71,7 @@ pub(super) fn drill(common: &Common, args: &DrillArgs) -> Result<Exit, Failure> 
 /// The file of the task, from the root.
 fn task_file(common: &Common, name: &str) -> Result<PathBuf, Failure> {
     let project = run::project(common, Wanted::Task(name))?;
-    let file = find_task(&project, name, SUBCOMMANDS)?;
+    let file = find_task(&project, name, &RESERVED)?;
     std::path::absolute(&file).map_err(|e| Failure::input(format!("{}: {e}", file.display())))
 }
 

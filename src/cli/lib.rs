@@ -49,6 +49,7 @@ mod watch;
 
 use std::ffi::OsString;
 use std::process::{ExitCode, Termination};
+use std::sync::LazyLock;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
@@ -84,57 +85,14 @@ use messages::exit::{Exit, Failure};
 use query::Answer;
 use request::torch_request::TorchRequest;
 
-/// Words that are commands, now or later, and so never a task's name.
-pub const SUBCOMMANDS: &[&str] = &[
-    "list",
-    "status",
-    "best",
-    "trials",
-    "show",
-    "check",
-    "worker",
-    "probe",
-    "help",
-    "version",
-    "explain",
-    "drill",
-    "doctor",
-    "replay",
-    "bisect",
-    "rung",
-    "adopt",
-    "enqueue",
-    "ask-tell",
-    "memory",
-    "rehearse",
-    "fetch",
-    "embed",
-    "export",
-    "export-trials",
-    "predict",
-    "evaluate",
-    "logs",
-    "tasks",
-    "stop",
-    "delete",
-    "rename",
-    "nodes",
-    "strike",
-    "submit",
-    "simplify",
-    "failures",
-    "faults",
-    "compare",
-    "importance",
-    "report",
-    "plot",
-    "watch",
-    "init",
-    "install-service",
-    "completions",
-    "man",
-    "config",
-];
+/// The commands beside a run.
+static COMMANDS: LazyLock<clap::Command> = LazyLock::new(commands::CommandArgs::command);
+
+/// Words that are commands, and so never a task's name.
+static RESERVED: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let names = COMMANDS.get_subcommands().map(clap::Command::get_name);
+    names.chain(["help", "version"]).collect()
+});
 
 /// The whole program: parses, runs, reports an error, and says what to exit with.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -299,16 +257,12 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, cla
     match word.and_then(|at| args[at].to_str()) {
         Some("help") if word == Some(args.len() - 1) => run_flag("--help"),
         Some("version") => run_flag("--version"),
-        Some(name) if is_query(name) => commands::CommandArgs::try_parse_from(&args)
+        Some(name) if RESERVED.contains(&name) => commands::CommandArgs::try_parse_from(&args)
             .map(|q| Invocation::Command(q.common, q.command))
             .map_err(|error| {
                 let better = flagged_study(name, &args, &error).or_else(|| no_help(&error));
                 better.unwrap_or(error)
             }),
-        Some(name) if SUBCOMMANDS.contains(&name) => Err(RunArgs::command().error(
-            ErrorKind::InvalidValue,
-            format!("`{name}` is reserved for a command and cannot be a task's name"),
-        )),
         name => RunArgs::try_parse_from(&args)
             .map(|run| Invocation::Run(Box::new(run)))
             .map_err(|error| mistyped(name, &error).unwrap_or(error)),
@@ -320,8 +274,7 @@ fn flagged_study(command: &str, args: &[OsString], error: &clap::Error) -> Optio
     const FLAG: &str = "--study";
     let wrong = error.kind() == ErrorKind::UnknownArgument
         && error.get(ContextKind::InvalidArg) == Some(&ContextValue::String(FLAG.to_owned()));
-    let commands = commands::CommandArgs::command();
-    let takes = commands.find_subcommand(command).filter(|_| wrong)?;
+    let takes = COMMANDS.find_subcommand(command).filter(|_| wrong)?;
     takes
         .get_positionals()
         .find(|arg| arg.get_id() == "study")?;
@@ -340,8 +293,7 @@ fn flagged_study(command: &str, args: &[OsString], error: &clap::Error) -> Optio
 
 /// The command whose name is nearest to a word.
 fn nearest_command(word: &str) -> Option<String> {
-    let commands = commands::CommandArgs::command();
-    let shown = commands.get_subcommands().filter(|c| !c.is_hide_set());
+    let shown = COMMANDS.get_subcommands().filter(|c| !c.is_hide_set());
     config::nearest_command(word, shown.map(clap::Command::get_name)).map(str::to_owned)
 }
 
@@ -376,13 +328,6 @@ fn mistyped(name: Option<&str>, error: &clap::Error) -> Option<clap::Error> {
 /// What `tune --help` and `tune --version` answer: clap reports both as an error.
 fn run_flag(flag: &str) -> Result<Invocation, clap::Error> {
     RunArgs::try_parse_from(["tune", flag]).map(|run| Invocation::Run(Box::new(run)))
-}
-
-fn is_query(name: &str) -> bool {
-    name == "help"
-        || commands::CommandArgs::command()
-            .get_subcommands()
-            .any(|c| c.get_name() == name)
 }
 
 /// The index of the first argument that is neither a flag nor a flag's value.

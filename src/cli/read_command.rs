@@ -153,7 +153,7 @@ fn meant(common: &Common, store: &Store, name: Option<&str>) -> Result<StudySumm
 
 /// The tasks of the project, with what each is, or why it cannot be used.
 fn tasks(project: &Project) -> Result<Vec<TaskLine>, Failure> {
-    let names = list_tasks(project, super::SUBCOMMANDS)?;
+    let names = list_tasks(project, &super::RESERVED)?;
     Ok(names
         .into_iter()
         .map(|name| {

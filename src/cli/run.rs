@@ -9,7 +9,7 @@ use super::logging::note_told;
 use super::metrics_file::{self, MetricsFile};
 use super::notify::Notified;
 use super::track::{self, Tracked};
-use super::{Check, Common, RunArgs, SUBCOMMANDS, by, init_logging, libtorch, rehearse, watch};
+use super::{Check, Common, RESERVED, RunArgs, by, init_logging, libtorch, rehearse, watch};
 use crate::check_report;
 use config::Prepared;
 use config::active_when::inactive_values;
@@ -343,7 +343,7 @@ fn read_with_files(project: &Project, task: &str, flags: Overrides) -> Result<St
 
 /// The configuration file and what wins over it.
 fn asked(project: &Project, task: &str, flags: Overrides) -> Result<(PathBuf, Overrides), Failure> {
-    let file = find_task(project, task, SUBCOMMANDS)?;
+    let file = find_task(project, task, &RESERVED)?;
     let mut overrides = overrides_from_environment(|name| std::env::var_os(name))?;
     overrides.extend(flags);
     Ok((file, overrides))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::super::rung::{TRACE, overrides};
-use super::super::{Common, SUBCOMMANDS, run};
+use super::super::{Common, RESERVED, run};
 use super::DoctorArgs;
 use config::StudySpec;
 use config::places::{Wanted, find_task};
@@ -121,7 +121,7 @@ impl Site {
         let project = run::existing_project(common, Wanted::Task(task))?;
         let flags = overrides(&args.set, args.device.as_deref());
         let spec = run::read(&project, task, flags)?;
-        let file = find_task(&project, task, SUBCOMMANDS)?;
+        let file = find_task(&project, task, &RESERVED)?;
         let absolute = |path: &Path| {
             std::path::absolute(path)
                 .map_err(|e| Failure::input(format!("{}: {e}", path.display())))

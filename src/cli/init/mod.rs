@@ -14,7 +14,7 @@ use clap::Args;
 use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
-use super::{Common, SUBCOMMANDS, answer as tell, init_logging, run, task_file};
+use super::{Common, RESERVED, answer as tell, init_logging, run, task_file};
 use crate::query::{Answer, printable, shell_word};
 use config::places::{Project, Wanted, find_project, holds};
 use config::{Input, Overrides, StudySpec, check_name, duration, resolve_text};
@@ -260,7 +260,7 @@ fn name(args: &InitArgs, from: &str) -> Result<String, Failure> {
             "the task's name {name:?}: expected {expected}; say tune init NAME"
         ))
     })?;
-    if SUBCOMMANDS.contains(&name.as_str()) {
+    if RESERVED.contains(&name.as_str()) {
         return Err(Failure::input(format!(
             "a task cannot be called {name}, which is a command of tune; say tune init NAME"
         )));
