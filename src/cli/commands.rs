@@ -17,7 +17,6 @@ use super::{
 };
 use crate::query::Selection;
 use device::DevicePolicy;
-use search::study::TrialState;
 
 /// The commands beside a run.
 #[derive(Debug, Parser)]
@@ -301,79 +300,18 @@ pub struct WatchArgs {
 pub struct TrialsArgs {
     /// Study [default: the one with the latest activity]
     pub study: Option<String>,
-    /// Only the N best, the best first
-    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
-    pub top: Option<usize>,
-    /// Only those in this state: complete, pruned, fail, running, waiting; repeatable
-    #[arg(long, value_name = "STATE", value_parser = trial_state)]
-    pub state: Vec<TrialState>,
-    /// Only those that failed
-    #[arg(long)]
-    pub failed: bool,
-    /// Only those that run now
-    #[arg(long)]
-    pub running: bool,
-    /// Only those of which this is true: optim.lr<1e-4, state=pruned, reason!=oom; repeatable, all must be true
-    #[arg(long = "where", value_name = "CONDITION")]
-    pub conditions: Vec<String>,
-    /// Sort by a parameter, an attribute, number, state, value, duration, attempts or reason; -KEY: descending
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
-    pub sort: Option<String>,
-    /// The other way round
-    #[arg(long)]
-    pub reverse: bool,
-    /// These columns, separated by commas, or all [default: as many as the line holds]
-    #[arg(
-        long,
-        value_name = "KEYS",
-        conflicts_with = "json",
-        value_delimiter = ','
-    )]
-    pub columns: Vec<String>,
+    /// Which of them, and what of each
+    #[command(flatten)]
+    pub selection: Selection,
     /// Comma-separated values, one row a trial
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-}
-
-impl TrialsArgs {
-    /// What is asked for, of a study that no process works on.
-    pub fn selection(&self) -> Selection {
-        let mut states = self.state.clone();
-        states.extend(self.failed.then_some(TrialState::Fail));
-        let all = self.columns.is_empty() || self.all_columns();
-        Selection {
-            top: self.top,
-            states,
-            running: self.running,
-            live: false,
-            conditions: self.conditions.clone(),
-            sort: self.sort.clone(),
-            reverse: self.reverse,
-            columns: (!all).then(|| {
-                self.columns
-                    .iter()
-                    .map(|key| key.trim().to_owned())
-                    .collect()
-            }),
-        }
-    }
-
-    /// Whether no column is to be left out.
-    pub fn all_columns(&self) -> bool {
-        self.columns == ["all"]
-    }
 }
 
 /// A number of something, or of a trial.
 pub(super) fn whole<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse()
         .map_err(|_| "expected a whole number, from 0".to_owned())
-}
-
-fn trial_state(word: &str) -> Result<TrialState, String> {
-    word.to_uppercase()
-        .parse()
-        .map_err(|()| "expected complete, pruned, fail, running or waiting".to_owned())
 }
 
 /// `tune show`

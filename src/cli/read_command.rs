@@ -116,7 +116,7 @@ fn trials(
     let live = lock_owner(store.place(), study).is_some();
     let selection = Selection {
         live,
-        ..args.selection()
+        ..args.selection.clone()
     };
     if common.json {
         return super::print(&query::trials_json(store, study, &selection)?);
@@ -124,7 +124,7 @@ fn trials(
     if args.csv {
         return super::print_data(&query::trials_csv(store, study, &selection)?);
     }
-    let width = match args.all_columns() {
+    let width = match selection.all_columns() {
         true => Width::Any,
         false => Width::Of(report::columns().unwrap_or(PIPED)),
     };

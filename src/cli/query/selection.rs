@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::Args;
 use serde_json::Value as Json;
 
 use super::columns::order_of_parameters;
@@ -10,6 +11,7 @@ use super::key::Key;
 use super::objectives::Objectives;
 use super::reason;
 use super::trials::{RUNTIME, parameter_names};
+use crate::commands::whole;
 use config::hint;
 use messages::exit::Failure;
 use messages::number_from_json;
@@ -17,25 +19,47 @@ use search::space::{Domain, Value};
 use search::study::{Direction, FrozenTrial, TrialState, pareto};
 use store::{Store, StudySummary};
 
-/// What is asked for; by default all trials, ascending by number.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// Which trials of a study; by default all, ascending by number.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct Selection {
-    /// Only the best so many.
+    /// Only the N best, the best first
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub top: Option<usize>,
-    /// Only those in one of these states; empty: in any.
-    pub states: Vec<TrialState>,
-    /// Only those in one of the states or run now.
+    /// Only those in this state: complete, pruned, fail, running, waiting; repeatable
+    #[arg(long, value_name = "STATE", value_parser = trial_state)]
+    pub state: Vec<TrialState>,
+    /// Only those that failed
+    #[arg(long)]
+    pub failed: bool,
+    /// Only those that run now
+    #[arg(long)]
     pub running: bool,
-    /// Whether a process works on the study: if not, nobody runs what its last run has left RUNNING.
-    pub live: bool,
-    /// Conditions that all hold: `optim.lr<1e-4`.
+    /// Only those of which this is true: optim.lr<1e-4, state=pruned, reason!=oom; repeatable, all must be true
+    #[arg(long = "where", value_name = "CONDITION")]
     pub conditions: Vec<String>,
-    /// The key to sort by, with `-` in front descending.
+    /// Sort by a parameter, an attribute, number, state, value, duration, attempts or reason; -KEY: descending
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub sort: Option<String>,
-    /// The other way round.
+    /// The other way round
+    #[arg(long)]
     pub reverse: bool,
-    /// The keys of the columns, in order; `None`: as many as fit.
-    pub columns: Option<Vec<String>>,
+    /// These columns, separated by commas, or all [default: as many as the line holds]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        conflicts_with = "json",
+        value_delimiter = ','
+    )]
+    pub columns: Vec<String>,
+    /// Whether a process works on the study: if not, nobody runs what its last run has left RUNNING.
+    #[arg(skip)]
+    pub live: bool,
+}
+
+fn trial_state(word: &str) -> Result<TrialState, String> {
+    word.to_uppercase()
+        .parse()
+        .map_err(|()| "expected complete, pruned, fail, running or waiting".to_owned())
 }
 
 /// The trials that were asked for, in order.
@@ -68,8 +92,21 @@ impl Selection {
     }
 
     fn is_in_state(&self, state: TrialState) -> bool {
+        let failed = self.failed && state == TrialState::Fail;
         let runs = self.running && self.live && state == TrialState::Running;
-        self.states.is_empty() && !self.running || self.states.contains(&state) || runs
+        let any = self.state.is_empty() && !self.failed && !self.running;
+        any || self.state.contains(&state) || failed || runs
+    }
+
+    /// Whether no column is to be left out.
+    pub fn all_columns(&self) -> bool {
+        self.columns == ["all"]
+    }
+
+    /// The keys of the columns, in order; `None`: as many as fit, or all of them.
+    pub(super) fn chosen_columns(&self) -> Option<Vec<&str>> {
+        let chosen = !self.columns.is_empty() && !self.all_columns();
+        chosen.then(|| self.columns.iter().map(|key| key.trim()).collect())
     }
 
     /// Selects.
@@ -85,12 +122,12 @@ impl Selection {
             .sort
             .as_deref()
             .map(|s| (s.trim_start_matches('-'), s.starts_with('-')));
-        let columns = self.columns.iter().flatten().map(String::as_str);
+        let columns = self.chosen_columns();
         let named = conditions
             .iter()
             .map(|c| c.0)
             .chain(sort.iter().map(|s| s.0));
-        let asked: Vec<&str> = named.chain(columns).collect();
+        let asked: Vec<&str> = named.chain(columns.iter().flatten().copied()).collect();
         let read: Vec<&str> = [&reason::KEYS, &[RUNTIME][..], &asked].concat();
         let attempts = store.attempt_counts(id)?;
         let mut trials = store.overviews(id, None, &read)?;
@@ -125,8 +162,7 @@ impl Selection {
         } else if self.reverse {
             trials.reverse();
         }
-        let columns = self.columns.as_ref();
-        let columns = columns.map(|names| names.iter().map(|name| key(name)).collect());
+        let columns = columns.map(|names| names.into_iter().map(&key).collect());
         Ok(Selected {
             columns: columns.transpose()?,
             trials,

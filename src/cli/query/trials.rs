@@ -117,8 +117,8 @@ pub fn trials_csv(
     study: &StudySummary,
     selection: &Selection,
 ) -> Result<String, Failure> {
-    if selection.columns.is_some() {
-        return chosen_csv(&selection.of(store, study)?, selection);
+    if let Some(keys) = selection.chosen_columns() {
+        return chosen_csv(&selection.of(store, study)?, &keys);
     }
     let order = order(store, study, selection)?;
     let trials = arranged(
@@ -166,9 +166,10 @@ pub fn trials_csv(
 }
 
 /// The columns that are asked for, as CSV.
-fn chosen_csv(selected: &Selected, selection: &Selection) -> Result<String, Failure> {
+fn chosen_csv(selected: &Selected, heading: &[&str]) -> Result<String, Failure> {
     let keys = selected.columns.as_deref().unwrap_or_default();
-    let mut rows = vec![selection.columns.clone().unwrap_or_default()];
+    let heading: Vec<String> = heading.iter().map(ToString::to_string).collect();
+    let mut rows = vec![heading];
     for trial in &selected.trials {
         let attempts = selected.attempts.get(&trial.number).copied();
         let cells = keys

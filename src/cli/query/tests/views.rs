@@ -161,9 +161,9 @@ fn a_trial_that_nobody_runs_is_unfinished() {
     assert_eq!(shown(true, true).lines().count(), 2);
     assert!(shown(false, false).contains("3  unfinished"));
     assert!(shown(false, true).starts_with("no trial runs: no process works on the study"));
-    let states = vec![TrialState::Running];
+    let state = vec![TrialState::Running];
     let selection = Selection {
-        states,
+        state,
         ..everything()
     };
     let json = trials_json(&store, &choose(&store, None).unwrap(), &selection).unwrap();
@@ -215,7 +215,8 @@ fn trials_are_filtered_sorted_and_shown_by_their_keys() {
     let none: [u64; 0] = [];
     assert_eq!(with(|s| s.top = Some(1)).unwrap(), [1]);
     assert_eq!(with(|s| s.top = Some(9)).unwrap(), [1, 0]);
-    assert_eq!(with(|s| s.states = vec![TrialState::Fail]).unwrap(), [2]);
+    assert_eq!(with(|s| s.state = vec![TrialState::Fail]).unwrap(), [2]);
+    assert_eq!(with(|s| s.failed = true).unwrap(), [2]);
     assert_eq!(with(|s| s.reverse = true).unwrap(), [2, 1, 0]);
     assert_eq!(with(|s| s.sort = Some("-value".into())).unwrap(), [1, 0, 2]);
     assert_eq!(
@@ -258,7 +259,7 @@ fn trials_are_filtered_sorted_and_shown_by_their_keys() {
         with(|s| s.conditions = vec!["state==Fail".into()]).unwrap(),
         [2]
     );
-    let columns = Some(["number", "lr", "seed"].map(str::to_owned).to_vec());
+    let columns = ["number", " lr", "seed"].map(str::to_owned).to_vec();
     let selection = Selection {
         columns,
         ..everything()
