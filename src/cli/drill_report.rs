@@ -7,17 +7,17 @@ use serde_json::{Value as Json, json};
 
 use drill::{Report, Row, Scenario, Times};
 use inject::Form;
-use report::format::{duration, plural, table};
+use report::format::{duration, plural, table_of};
 
 /// A table of the faults, one of the scenarios, and what did not hold.
 pub fn drill_report(report: &Report) -> String {
     let mut out = String::new();
     if !report.rows.is_empty() {
-        out += &table(&fault_rows(&report.rows));
+        out += &faults_table(&report.rows);
         out.push('\n');
     }
     if !report.scenarios.is_empty() {
-        out += &table(&scenario_rows(&report.scenarios));
+        out += &scenarios_table(&report.scenarios);
         out.push('\n');
     }
     for (name, why) in &report.impossible {
@@ -58,7 +58,7 @@ pub fn drill_json(report: &Report) -> Json {
     })
 }
 
-fn fault_rows(rows: &[Row]) -> Vec<Vec<String>> {
+fn faults_table(rows: &[Row]) -> String {
     let heading = [
         "fault",
         "injected",
@@ -73,13 +73,12 @@ fn fault_rows(rows: &[Row]) -> Vec<Vec<String>> {
         "context reused",
         "",
     ];
-    let mut table = vec![heading.map(str::to_owned).to_vec()];
-    for row in rows {
+    let rows = rows.iter().map(|row| {
         let form = match row.form {
             Form::Real => "",
             Form::TextOnly => " (text only)",
         };
-        table.push(vec![
+        [
             format!("{}{form}", row.kind),
             row.injected.to_string(),
             counted(&row.detected),
@@ -92,12 +91,12 @@ fn fault_rows(rows: &[Row]) -> Vec<Vec<String>> {
             row.repeated.to_string(),
             row.reused.to_string(),
             held(row.held),
-        ]);
-    }
-    table
+        ]
+    });
+    table_of(heading, rows)
 }
 
-fn scenario_rows(scenarios: &[Scenario]) -> Vec<Vec<String>> {
+fn scenarios_table(scenarios: &[Scenario]) -> String {
     let heading = [
         "scenario",
         "times",
@@ -106,10 +105,10 @@ fn scenario_rows(scenarios: &[Scenario]) -> Vec<Vec<String>> {
         "outcome",
         "",
     ];
-    let mut table = vec![heading.map(str::to_owned).to_vec()];
-    for scenario in scenarios.iter().filter(|s| s.skipped.is_none()) {
+    let made = scenarios.iter().filter(|s| s.skipped.is_none());
+    let rows = made.map(|scenario| {
         let held_so = scenario.problems.is_empty();
-        table.push(vec![
+        [
             format!("{}: {}", scenario.name, scenario.what),
             scenario.times.to_string(),
             seconds(scenario.gone.p95()),
@@ -120,9 +119,9 @@ fn scenario_rows(scenarios: &[Scenario]) -> Vec<Vec<String>> {
                 String::new()
             },
             held(held_so),
-        ]);
-    }
-    table
+        ]
+    });
+    table_of(heading, rows)
 }
 
 /// `crash`, or `crash 2, hang 1` where it was not always the same.

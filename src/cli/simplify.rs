@@ -16,7 +16,7 @@ use device::DevicePolicy;
 use messages::exit::{Exit, Failure};
 use messages::{any_float, printable};
 use report::About;
-use report::format::{duration, param, plural, table, value};
+use report::format::{duration, param, plural, table_of, value};
 use search::importance;
 use search::simplify::{Change, Loss, Simplifier, Train};
 use search::space::{Params, Space, Value};
@@ -280,7 +280,7 @@ impl Answer for Simplified {
             ),
         };
         let rows = self.changes.iter().map(|c| {
-            vec![
+            [
                 printable(&c.name).into_owned(),
                 printable(&param(&c.value)).into_owned(),
                 c.default
@@ -294,10 +294,7 @@ impl Answer for Simplified {
                 .to_owned(),
             ]
         });
-        let heading = ["parameter", "winner", "default", ""]
-            .map(str::to_owned)
-            .to_vec();
-        text += &table(&std::iter::once(heading).chain(rows).collect::<Vec<_>>());
+        text += &table_of(["parameter", "winner", "default", ""], rows);
         if let Some(loss) = self.loss {
             text += &format!(
                 "without the others: worse by {} on average, by {} at most (95 %, {}; {} is allowed)\n",

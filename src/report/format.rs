@@ -172,6 +172,16 @@ pub fn table<S: AsRef<str>>(rows: &[Vec<S>]) -> String {
     out
 }
 
+/// The same with a heading, and as many cells in each row.
+pub fn table_of<const N: usize>(
+    heading: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let rows = rows.into_iter().map(Vec::from);
+    let heading = Vec::from(heading.map(str::to_owned));
+    table(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

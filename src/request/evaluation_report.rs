@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use config::Baseline;
 use messages::{JSON_VERSION, json_number};
-use report::format::{table, value};
+use report::format::{table, table_of, value};
 use training::scores::{ClassScores, Confusion};
 
 /// The scores of a model on labelled rows.
@@ -67,22 +67,20 @@ pub fn evaluation_text(e: &Evaluation) -> String {
     if e.labels.is_empty() {
         return out;
     }
-    let mut rows = vec![
-        ["class", "precision", "recall", "f1", "rows"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    for (label, scores) in e.labels.iter().zip(&e.classes) {
-        rows.push(vec![
+    let rows = e.labels.iter().zip(&e.classes).map(|(label, scores)| {
+        [
             label.clone(),
             value(scores.precision),
             value(scores.recall),
             value(scores.f1),
             scores.support.to_string(),
-        ]);
-    }
+        ]
+    });
     out.push('\n');
-    out.push_str(&table(&rows));
+    out.push_str(&table_of(
+        ["class", "precision", "recall", "f1", "rows"],
+        rows,
+    ));
     let head = std::iter::once("class \\ predicted".to_owned());
     let mut rows = vec![head.chain(e.labels.iter().cloned()).collect()];
     for (truth, label) in e.labels.iter().enumerate() {

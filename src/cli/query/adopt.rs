@@ -238,8 +238,7 @@ impl Adoption<'_> {
     fn parameters(&self) -> String {
         let a = self.assessment;
         let heading = ["parameter", "there", "in the task", "inside", "effect", ""];
-        let mut rows = vec![heading.map(str::to_owned).to_vec()];
-        for line in &a.parameters {
+        let rows = a.parameters.iter().map(|line| {
             let inside = match line.relation {
                 Relation::NotRead | Relation::Missing => String::new(),
                 Relation::Same
@@ -248,15 +247,15 @@ impl Adoption<'_> {
                 | Relation::Kind
                 | Relation::Fixed(_) => format!("{} of {}", line.inside, line.trials),
             };
-            rows.push(vec![
+            [
                 printable(&line.name),
                 shortened(&there(line)),
                 shortened(&here(line)),
                 inside,
                 a.effects.get(&line.name).map_or_else(String::new, effect),
                 remark(line),
-            ]);
-        }
+            ]
+        });
         let about = if a.looked_at < FEWEST {
             format!(
                 "effects need at least {FEWEST} complete trials; there are {}\n",
@@ -269,7 +268,7 @@ impl Adoption<'_> {
                 a.looked_at
             )
         };
-        report::format::table(&rows) + &about
+        report::format::table_of(heading, rows) + &about
     }
 }
 

@@ -6,7 +6,7 @@ use super::Answer;
 use super::format::{printable, shortened, value};
 use super::objectives::Objectives;
 use messages::exit::Failure;
-use report::format::{self, plural, table};
+use report::format::{self, plural, table_of};
 use serde_json::Value as Json;
 use store::{Store, StudySummary, choose};
 use summary::{Comparison, Differing, Side};
@@ -81,20 +81,18 @@ impl Answer for Comparison {
 }
 
 /// A table with a heading for each study; nothing without rows.
-fn section(heading: &str, names: &[String; 2], rows: Vec<Vec<String>>) -> String {
+fn section(heading: &str, [a, b]: &[String; 2], rows: Vec<[String; 3]>) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let [a, b] = names.clone();
-    let head = std::iter::once(row(heading, a, b));
-    format!("\n{}", table(&head.chain(rows).collect::<Vec<_>>()))
+    format!("\n{}", table_of([heading, a.as_str(), b.as_str()], rows))
 }
 
-fn row(what: impl Display, a: String, b: String) -> Vec<String> {
-    vec![what.to_string(), a, b]
+fn row(what: impl Display, a: String, b: String) -> [String; 3] {
+    [what.to_string(), a, b]
 }
 
-fn differs<T>(differing: &Differing<T>, text: impl Fn(&T) -> String) -> Vec<String> {
+fn differs<T>(differing: &Differing<T>, text: impl Fn(&T) -> String) -> [String; 3] {
     let cell = |side: &Option<T>| {
         let told = side.as_ref().map_or_else(|| "not set".to_owned(), &text);
         shortened(&printable(&told), CELL)

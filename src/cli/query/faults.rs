@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Answer;
 use super::format::{duration, printable, shortened, time};
-use report::format::{params_short, plural, table, value};
+use report::format::{params_short, plural, table, table_of, value};
 use search::space::Params;
 use summary::{Night, OverTime};
 
@@ -53,38 +53,28 @@ impl Answer for Faults {
             attempts(night.attempts),
             hours(night.hours.lost)
         );
-        let cells = |row: [&str; 5]| row.map(str::to_owned).to_vec();
-        let mut rows = vec![cells(["kind", "attempts", "trials", "lost", "what"])];
-        rows.extend(night.kinds.iter().map(|cost| {
-            let (attempts, trials) = (cost.attempts.to_string(), cost.trials.to_string());
-            vec![
+        let rows = night.kinds.iter().map(|cost| {
+            [
                 cost.kind.clone(),
-                attempts,
-                trials,
+                cost.attempts.to_string(),
+                cost.trials.to_string(),
                 hours(cost.hours),
                 cost.what.clone(),
             ]
-        }));
-        text += &table(&rows);
+        });
+        text += &table_of(["kind", "attempts", "trials", "lost", "what"], rows);
         text += &night
             .over_time
             .as_ref()
             .map_or_else(String::new, |over| self.over_time(over));
         text += &self.culprits();
         if night.devices.len() > 1 {
-            let mut rows = vec![vec![
-                "device".to_owned(),
-                "attempts".to_owned(),
-                "faulty".to_owned(),
-            ]];
-            rows.extend(night.devices.iter().map(|of| {
-                vec![
-                    of.device.clone(),
-                    of.attempts.to_string(),
-                    of.faulty.to_string(),
-                ]
-            }));
-            text += &format!("\n{}", table(&rows));
+            let rows = night.devices.iter().map(|of| {
+                let [attempts, faulty] = [of.attempts, of.faulty].map(|n| n.to_string());
+                [of.device.clone(), attempts, faulty]
+            });
+            let table = table_of(["device", "attempts", "faulty"], rows);
+            text += &format!("\n{table}");
         }
         text += &self.lifts();
         for advice in &night.next {
@@ -193,9 +183,8 @@ impl Faults {
             "times as frequent",
             "95 % interval",
         ];
-        let mut rows = vec![heading.map(str::to_owned).to_vec()];
-        rows.extend(self.night.lifts.iter().map(|lift| {
-            vec![
+        let rows = self.night.lifts.iter().map(|lift| {
+            [
                 shortened(&printable(&lift.name), CELL),
                 lift.values.clone(),
                 format!("{} of {}", lift.faulty, lift.trials),
@@ -206,10 +195,10 @@ impl Faults {
                     value(rounded(lift.high))
                 ),
             ]
-        }));
+        });
         format!(
             "\nvalues with which faults are more frequent than with others (the intervals hold for all together):\n{}",
-            table(&rows)
+            table_of(heading, rows)
         )
     }
 }

@@ -9,7 +9,7 @@ use super::format::{self, stored_field};
 use super::objectives::Objectives;
 use super::{Answer, made_from};
 use messages::exit::Failure;
-use report::format::table;
+use report::format::{table, table_of};
 use store::{Counts, Store, StudySummary};
 use supervisor::MADE_FROM;
 
@@ -37,19 +37,20 @@ pub fn tasks(tasks: Vec<TaskLine>) -> Tasks {
 
 impl Answer for Tasks {
     fn text(&self) -> String {
-        let row = |t: &TaskLine| vec![t.name.clone(), t.what.clone(), t.file.display().to_string()];
-        tasks_table(&["task", "what", "file"], self.tasks.iter().map(row))
+        let row = |t: &TaskLine| [t.name.clone(), t.what.clone(), t.file.display().to_string()];
+        tasks_table(["task", "what", "file"], self.tasks.iter().map(row))
     }
 }
 
-fn tasks_table(heading: &[&str], tasks: impl Iterator<Item = Vec<String>>) -> String {
-    let heading = heading.iter().map(|word| (*word).to_owned()).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(heading).chain(tasks).collect();
-    match rows.len() {
-        1 => {
+fn tasks_table<const N: usize>(
+    heading: [&str; N],
+    tasks: impl ExactSizeIterator<Item = [String; N]>,
+) -> String {
+    match tasks.len() {
+        0 => {
             "no tasks: there is no configs/*.toml here; `tune init` makes a first one\n".to_owned()
         }
-        _ => table(&rows),
+        _ => table_of(heading, tasks),
     }
 }
 
@@ -113,8 +114,8 @@ impl StudyLine {
 impl Answer for Listed {
     fn text(&self) -> String {
         let tasks = self.tasks.iter();
-        let tasks = tasks.map(|t| vec![t.name.clone(), t.what.clone()]);
-        let mut out = tasks_table(&["task", "what"], tasks);
+        let tasks = tasks.map(|t| [t.name.clone(), t.what.clone()]);
+        let mut out = tasks_table(["task", "what"], tasks);
         out.push('\n');
         if self.studies.is_empty() {
             out.push_str("no studies yet\n");

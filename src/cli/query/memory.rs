@@ -14,7 +14,7 @@ use memory::review::{
     ValueGroup, review,
 };
 use messages::exit::Failure;
-use report::format::table;
+use report::format::table_of;
 use report::format::{params_short, plural};
 use search::space::Params;
 use search::study::{Job, Purpose};
@@ -243,24 +243,17 @@ fn accuracy_text(a: Accuracy) -> String {
 }
 
 fn factor_text(factor: &Factor) -> String {
-    let row = |cells: [String; 4]| cells.to_vec();
-    let mut rows = vec![row([
-        printable(&factor.name),
-        "trainings".into(),
-        "median".into(),
-        "most".into(),
-    ])];
-    rows.extend(factor.groups.iter().map(|g| {
-        row([
+    let rows = factor.groups.iter().map(|g| {
+        [
             values_text(g),
             g.count.to_string(),
             size_text(g.peaks.median),
             size_text(g.peaks.most),
-        ])
-    }));
-    let share = 100.0 * factor.share;
-    let heading = format!("{} explains {share:.0} %\n", printable(&factor.name));
-    heading + &table(&rows)
+        ]
+    });
+    let (name, share) = (printable(&factor.name), 100.0 * factor.share);
+    let table = table_of([name.as_str(), "trainings", "median", "most"], rows);
+    format!("{name} explains {share:.0} %\n{table}")
 }
 
 fn values_text(g: &ValueGroup) -> String {
@@ -271,14 +264,12 @@ fn values_text(g: &ValueGroup) -> String {
 }
 
 fn highest_text(highest: &[HighPeak]) -> String {
-    let heading = ["trial", "peak", "", "parameters"];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    rows.extend(highest.iter().map(|h| {
+    let rows = highest.iter().map(|h| {
         let note = if h.ran_out { "ran out of memory" } else { "" };
         let params = printable(&params_short(&h.params, &Params::new(), WIDTH));
-        vec![job_text(h.job), size_text(h.peak), note.to_owned(), params]
-    }));
-    table(&rows)
+        [job_text(h.job), size_text(h.peak), note.to_owned(), params]
+    });
+    table_of(["trial", "peak", "", "parameters"], rows)
 }
 
 fn job_text(job: Job) -> String {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Answer;
 use super::format::{self, printable, rfc3339};
 use messages::exit::Failure;
-use report::format::{duration, plural, table};
+use report::format::{duration, plural, table_of};
 use store::{Node, Store, StudySummary};
 
 /// So many trials of a node are named.
@@ -172,17 +172,13 @@ impl Answer for Nodes {
         if self.nodes.is_empty() {
             return text + "no node has worked on it yet\n";
         }
-        let mut rows = vec![
-            ["node", "state", "host", "heard of", "holds for", "trials"]
-                .map(str::to_owned)
-                .to_vec(),
-        ];
-        rows.extend(self.nodes.iter().map(|node| {
+        let heading = ["node", "state", "host", "heard of", "holds for", "trials"];
+        let rows = self.nodes.iter().map(|node| {
             let left = node.lease_left_s.unwrap_or_default().max(0).unsigned_abs();
             let left = node
                 .is_live()
                 .then(|| duration(std::time::Duration::from_secs(left)));
-            vec![
+            [
                 node.name(),
                 node.state(),
                 printable(&node.host),
@@ -190,9 +186,9 @@ impl Answer for Nodes {
                 left.unwrap_or_default(),
                 node.trials(),
             ]
-        }));
+        });
         let live = self.nodes.iter().filter(|node| node.is_live()).count();
-        text + &table(&rows)
+        text + &table_of(heading, rows)
             + &format!(
                 "\n{} on {}\n",
                 match live {
