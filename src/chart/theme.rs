@@ -4,9 +4,21 @@
 use std::fmt::Write;
 
 /// Where a chart stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    strum::EnumMessage,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum Theme {
-    /// On white, as paper is.
+    /// On white.
     #[default]
     Light,
     /// On black.

@@ -2,8 +2,11 @@
 //! checked there, together with everything else, so that all problems are shown at once.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser};
+use strum::VariantArray;
 
 use super::commands::Command;
 use config::{Algorithm, Overrides, PRUNERS, SAMPLERS, Source, objectives};
@@ -347,4 +350,17 @@ pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = config::assignment(text)
         .ok_or_else(|| "expected KEY=VALUE, for example train.epochs=5".to_owned())?;
     Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Reads a word of an enum's; `about`: what a shell says of each while it completes them.
+pub(super) fn word<T>(about: fn(&T) -> Option<&'static str>) -> impl TypedValueParser<Value = T>
+where
+    T: VariantArray + FromStr<Err: ToString> + Into<&'static str> + Copy + Send + Sync,
+{
+    let words = T::VARIANTS.iter().map(|one| {
+        let word: &'static str = (*one).into();
+        let about = about(one).map(|text| text.trim_end_matches('.'));
+        PossibleValue::new(word).help(about)
+    });
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>().map_err(|e| e.to_string()))
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use strum::EnumMessage;
 
+use super::args::word;
 use super::predict::may_write;
 use super::{Common, init_logging, libtorch, run};
 use config::Overrides;
@@ -44,32 +46,12 @@ pub struct EmbedArgs {
     pub batch_size: u32,
     /// What `pooled` is: pooler (the model's own), mean (over the tokens) or cls (the first token) [default: pooler
     /// where the model has one, else mean]
-    #[arg(long, value_name = "KIND", hide_possible_values = true)]
-    pub pooling: Option<PoolingArg>,
+    #[arg(long, value_name = "KIND", hide_possible_values = true,
+          value_parser = word(EmbeddingPooling::get_documentation))]
+    pub pooling: Option<EmbeddingPooling>,
     /// auto, cpu or cuda
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: DevicePolicy,
-}
-
-/// How a row's hidden states become one vector.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum PoolingArg {
-    /// The model's own: tanh of a linear layer on the first token
-    Pooler,
-    /// The mean over the tokens
-    Mean,
-    /// The first token
-    Cls,
-}
-
-impl From<PoolingArg> for EmbeddingPooling {
-    fn from(arg: PoolingArg) -> EmbeddingPooling {
-        match arg {
-            PoolingArg::Pooler => EmbeddingPooling::Pooler,
-            PoolingArg::Mean => EmbeddingPooling::Mean,
-            PoolingArg::Cls => EmbeddingPooling::Cls,
-        }
-    }
 }
 
 /// Longest row, unless said otherwise.
@@ -118,7 +100,7 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         out: args.out.clone(),
         max_length,
         batch_size: args.batch_size as usize,
-        pooling: args.pooling.map(EmbeddingPooling::from),
+        pooling: args.pooling,
         device: devices.first().copied().unwrap_or(Device::Cpu),
         json: common.json,
         loud: !common.json && !common.quiet,

@@ -65,7 +65,7 @@ pub use commands::{
 pub use commands::{ShowArgs, StatusArgs, StudyArgs, TrialsArgs};
 pub use doctor::DoctorArgs;
 pub use drill::DrillArgs;
-pub use embed::{EmbedArgs, PoolingArg};
+pub use embed::EmbedArgs;
 pub use evaluate::EvaluateArgs;
 pub use export::ExportArgs;
 pub use export_trials::{ExportTrialsArgs, Format};

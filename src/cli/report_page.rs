@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
+use strum::EnumMessage;
 
+use super::args::word;
 use super::png::{MADE_BY, png};
 use super::report_server::serve;
 use super::{Common, print, print_json, status};
 use crate::query;
+use chart::Theme;
 use files::name::part;
 use files::{bounded, replace};
 use messages::exit::{Exit, Failure};
@@ -45,7 +47,7 @@ pub struct ReportArgs {
 #[derive(Debug, Args)]
 pub struct PlotArgs {
     /// Which chart
-    #[arg(value_parser = kinds())]
+    #[arg(value_parser = word::<Kind>(|_| None))]
     pub kind: Kind,
     /// Study [default: the one with the latest activity]
     pub study: Option<String>,
@@ -59,52 +61,30 @@ pub struct PlotArgs {
     #[arg(long, value_name = "STUDY")]
     pub with: Vec<String>,
     /// Width in millimetres: 85 is a column of many journals, 170 their page
-    #[arg(long, value_name = "MM", default_value_t = 170.0, value_parser = millimetres)]
+    #[arg(long, value_name = "MM", default_value_t = 170.0,
+          value_parser = between(40.0, 1000.0, "millimetres"))]
     pub width: f64,
     /// Pixels an inch of a PNG file
-    #[arg(long, value_name = "N", default_value_t = 300.0, value_parser = dots)]
+    #[arg(long, value_name = "N", default_value_t = 300.0,
+          value_parser = between(30.0, 1200.0, "pixels an inch"))]
     pub dpi: f64,
     /// Colours: light, dark, or auto, which follows the reader's system where the program that shows it can
-    #[arg(long, value_enum, default_value_t = ThemeArg::Light, hide_possible_values = true)]
-    pub theme: ThemeArg,
+    #[arg(long, default_value = "light", hide_possible_values = true,
+          value_parser = word(Theme::get_documentation))]
+    pub theme: Theme,
 }
 
-/// The colours of a chart, as [`chart::Theme`] has them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ThemeArg {
-    /// On white.
-    Light,
-    /// On black.
-    Dark,
-    /// As the reader's system has it.
-    Auto,
-}
-
-impl From<ThemeArg> for chart::Theme {
-    fn from(theme: ThemeArg) -> chart::Theme {
-        match theme {
-            ThemeArg::Light => chart::Theme::Light,
-            ThemeArg::Dark => chart::Theme::Dark,
-            ThemeArg::Auto => chart::Theme::Auto,
-        }
+/// Reads a number of these.
+fn between(
+    low: f64,
+    high: f64,
+    what: &'static str,
+) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse::<f64>().ok();
+        let number = number.filter(|x| (low..=high).contains(x));
+        number.ok_or_else(|| format!("expected {what} from {low} to {high}"))
     }
-}
-
-fn kinds() -> impl TypedValueParser<Value = Kind> {
-    let words = Kind::ALL.iter().map(|kind| <&'static str>::from(*kind));
-    PossibleValuesParser::new(words).try_map(|word| word.parse::<Kind>().map_err(|e| e.to_string()))
-}
-
-fn millimetres(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok();
-    let number = number.filter(|x| (40.0..=1000.0).contains(x));
-    number.ok_or_else(|| "expected millimetres from 40 to 1000".to_owned())
-}
-
-fn dots(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok();
-    let number = number.filter(|x| (30.0..=1200.0).contains(x));
-    number.ok_or_else(|| "expected pixels an inch from 30 to 1200".to_owned())
 }
 
 /// CSS has so many pixels to the inch.
@@ -204,7 +184,7 @@ pub(super) fn plot(
 
 fn svg(figure: &Figure, args: &PlotArgs) -> Result<String, Failure> {
     let pixels = args.width * CSS_DPI / 25.4;
-    let drawn = figure.svg(pixels, args.theme.into());
+    let drawn = figure.svg(pixels, args.theme);
     drawn
         .map(|svg| svg + "\n")
         .ok_or_else(|| Failure::internal("a figure without a chart"))

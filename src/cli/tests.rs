@@ -4,6 +4,7 @@ use super::*;
 use config::Source;
 use std::path::Path;
 use store::Place;
+use text::embedding::EmbeddingPooling;
 
 fn read(line: &str) -> Result<Invocation, clap::Error> {
     parse(line.split_whitespace().map(OsString::from))
@@ -191,7 +192,7 @@ fn fetch_and_embed_are_read_with_their_options() {
     };
     assert_eq!(args.out, Path::new("out.safetensors"));
     assert_eq!((args.batch_size, args.max_length), (32, None));
-    assert!(matches!(args.pooling, Some(PoolingArg::Cls)));
+    assert!(matches!(args.pooling, Some(EmbeddingPooling::Cls)));
     assert!(
         parse(
             "tune embed m x.txt -o y --batch-size 0"

@@ -47,11 +47,11 @@ pub(super) fn prepare(spec: &StudySpec) -> Result<(), Failure> {
 }
 
 fn asked(spec: &StudySpec) -> Vec<Asked> {
-    let of = |kind: TrackerKind| {
+    let of = |kind: &TrackerKind| {
         let dir = spec.operation.track.get(kind.word())?;
-        Some((kind, dir.clone()))
+        Some((*kind, dir.clone()))
     };
-    TrackerKind::ALL.into_iter().filter_map(of).collect()
+    TrackerKind::ALL.iter().filter_map(of).collect()
 }
 
 /// Shows events as another sink does, and keeps the directories of trackers.
@@ -244,9 +244,9 @@ impl Told {
 
 /// `KIND:DIR` of `--track`. No shell makes a home of `~` behind a colon: the configuration does.
 pub(super) fn kind_and_dir(text: &str) -> Result<(&'static str, PathBuf), String> {
-    let words = TrackerKind::ALL.map(TrackerKind::word);
+    let words: Vec<&str> = TrackerKind::ALL.iter().map(|kind| kind.word()).collect();
     let parts = text.split_once(':').filter(|(_, dir)| !dir.is_empty());
-    let kind = parts.and_then(|(kind, _)| words.into_iter().find(|word| *word == kind));
+    let kind = parts.and_then(|(kind, _)| words.iter().copied().find(|word| *word == kind));
     match (kind, parts) {
         (Some(kind), Some((_, dir))) if dir.starts_with('~') => Ok((kind, dir.into())),
         (Some(kind), Some((_, dir))) => {

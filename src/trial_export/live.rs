@@ -12,7 +12,8 @@ use crate::mlflow::{Experiment, Known};
 use crate::{Trials, milliseconds, tensorboard, wandb};
 
 /// Whose directory it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum TrackerKind {
     /// MLflow's file store: the study is an experiment in it, beside others.
     Mlflow,
@@ -24,19 +25,11 @@ pub enum TrackerKind {
 
 impl TrackerKind {
     /// All of them.
-    pub const ALL: [TrackerKind; 3] = [
-        TrackerKind::Mlflow,
-        TrackerKind::Tensorboard,
-        TrackerKind::Wandb,
-    ];
+    pub const ALL: &[TrackerKind] = <TrackerKind as strum::VariantArray>::VARIANTS;
 
     /// Its name in configurations and on command lines.
     pub fn word(self) -> &'static str {
-        match self {
-            TrackerKind::Mlflow => "mlflow",
-            TrackerKind::Tensorboard => "tensorboard",
-            TrackerKind::Wandb => "wandb",
-        }
+        self.into()
     }
 }
 

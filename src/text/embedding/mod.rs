@@ -10,7 +10,7 @@ mod tokens;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 use super::checkpoint::Checkpoint;
 use super::data::Row;
@@ -19,13 +19,25 @@ pub use file::Output;
 pub use tokens::tokens;
 
 /// How a row's hidden states become one vector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    EnumMessage,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum EmbeddingPooling {
-    /// The model's own pooler.
+    /// The model's own: tanh of a linear layer on the first token.
     Pooler,
-    /// The mean over the row's tokens.
+    /// The mean over the tokens.
     Mean,
     /// The first token.
     Cls,
