@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 
 use super::super::Common;
 use super::DoctorArgs;
+use crate::replay::stopped_by_signals;
 use doctor::change::{Change, Host, Setting};
 use doctor::examine::{CutShort, Examined, Request, RunEnded, examine};
 use doctor::hypothesis::{Hypothesis, hypotheses};
@@ -135,11 +135,7 @@ pub(super) fn examined(
     let dir = tempfile::tempdir()
         .map_err(|e| Failure::storage(format!("no directory for notes: {e}")))?;
     let request = request(args, words, dir.path())?;
-    let signal = Arc::new(AtomicBool::new(false));
-    for which in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(which, Arc::clone(&signal))
-            .map_err(|e| Failure::internal(format!("signals: {e}")))?;
-    }
+    let signal = stopped_by_signals()?;
     let loud = !common.quiet;
     let mut heard = |ended: &RunEnded| {
         if loud {

@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::replay::stopped_by_signals;
 use config::StudySpec;
 use fault::Death;
 use files::bounded;
@@ -17,7 +18,6 @@ use messages::exit::{Exit, Failure};
 use nix::sys::signal::Signal;
 use process::child::{ChildState, GroupLeader, lead_group};
 use search::space::Params;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// The last lines of each output are kept.
 const KEPT: usize = 10_000;
@@ -108,10 +108,7 @@ impl Watched {
     fn start(mut command: Command, loud: bool) -> Result<Watched, Failure> {
         let internal =
             |e: std::io::Error| Failure::internal(format!("the program cannot be watched: {e}"));
-        let stopped = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&stopped)).map_err(internal)?;
-        }
+        let stopped = stopped_by_signals()?;
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -8,11 +8,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::getppid;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::SIGHUP;
 use view::{Effect, Input, Looks, State, draw};
 
 use super::reader::Reader;
 use super::screen::{Said, Screen};
+use crate::replay::stopped_by_signals;
 use messages::exit::{Exit, Failure};
 
 /// How long a screen may lack what was read meanwhile. Keys are answered at once.
@@ -21,14 +22,11 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Shows what is read until a key or a signal ends it. `of_run`: this process's parent is the run that is shown, which
 /// keys may ask to stop, and which stops and goes on together with the view.
 pub(super) fn until_left(reader: &Reader, looks: Looks, of_run: bool) -> Result<Exit, Failure> {
-    let ended = Arc::new(AtomicBool::new(false));
-    let failed = |e| Failure::internal(format!("no signal handler can be set: {e}"));
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(failed)?;
-    }
+    let ended = stopped_by_signals()?;
     // There is no terminal any more to be given back.
     let gone = Arc::new(AtomicBool::new(true));
-    signal_hook::flag::register_conditional_shutdown(SIGHUP, 0, gone).map_err(failed)?;
+    signal_hook::flag::register_conditional_shutdown(SIGHUP, 0, gone)
+        .map_err(|e| Failure::internal(format!("no signal handler can be set: {e}")))?;
     let mut screen = Screen::take()?;
     let mut state = State::new(messages::clock::now(), of_run);
     let run = getppid();
