@@ -10,6 +10,7 @@ use strum::VariantArray;
 
 use super::commands::Command;
 use config::{Algorithm, Overrides, PRUNERS, SAMPLERS, Source, objectives};
+use messages::exit::Failure;
 use supervisor::Origin;
 
 const AFTER_HELP: &str = "\
@@ -166,6 +167,27 @@ impl RunArgs {
             None => Origin::New,
         }
     }
+
+    /// Reads a run, as it would be typed behind `tune`, of another command; and where it is, which that command may say, too.
+    pub(super) fn of_words(
+        before: &Common,
+        words: &[String],
+    ) -> Result<(RunArgs, Common), Failure> {
+        let line = std::iter::once("tune".to_owned()).chain(words.iter().cloned());
+        let asked = RunArgs::try_parse_from(line).map_err(|e| usage(&e))?;
+        let both = Common {
+            dir: before.dir.clone().or(asked.common.dir.clone()),
+            storage: before.storage.clone().or(asked.common.storage.clone()),
+            ..Common::default()
+        };
+        Ok((asked, both))
+    }
+}
+
+/// What clap finds wrong with a part of a command line.
+pub(super) fn usage(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    Failure::input(text.trim_end().trim_start_matches("error: "))
 }
 
 /// Flags that stand for keys of the configuration.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::{Args, Parser};
+use clap::Args;
 
 use super::{Common, RunArgs, run};
 use config::places::Wanted;
@@ -29,20 +29,7 @@ pub struct InstallServiceArgs {
 }
 
 pub(super) fn install_service(common: &Common, args: &InstallServiceArgs) -> Result<Exit, Failure> {
-    let line = std::iter::once("tune".to_owned()).chain(args.run.iter().cloned());
-    let asked = RunArgs::try_parse_from(line).map_err(|e| {
-        Failure::input(
-            e.render()
-                .to_string()
-                .trim_end()
-                .trim_start_matches("error: ")
-                .to_owned(),
-        )
-    })?;
-    let both = Common {
-        dir: common.dir.clone().or(asked.common.dir.clone()),
-        ..Common::default()
-    };
+    let (asked, both) = RunArgs::of_words(common, &args.run)?;
     let project = run::project(&both, Wanted::Task(&asked.task))?;
     // A unit whose task is not there would fail each night.
     run::read(&project, &asked.task, asked.asked.overrides())?;

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, ValueEnum};
 
+use super::args::usage;
 use super::{Common, RunArgs, run};
 use config::places::{Wanted, is_path};
 use files::name::{checksum, part};
@@ -312,11 +313,6 @@ fn own_words(run: &mut Vec<String>) -> Vec<String> {
     own
 }
 
-fn usage(error: &clap::Error) -> Failure {
-    let text = error.render().to_string();
-    Failure::input(text.trim_end().trim_start_matches("error: "))
-}
-
 /// The job that is meant, once all that can be wrong with it has been looked at.
 fn job(
     common: &Common,
@@ -325,13 +321,7 @@ fn job(
     words: &[String],
     options: Vec<String>,
 ) -> Result<Job, Failure> {
-    let line = std::iter::once("tune".to_owned()).chain(words.iter().cloned());
-    let asked = RunArgs::try_parse_from(line).map_err(|e| usage(&e))?;
-    let both = Common {
-        dir: common.dir.clone().or(asked.common.dir.clone()),
-        storage: common.storage.clone().or(asked.common.storage.clone()),
-        ..Common::default()
-    };
+    let (asked, both) = RunArgs::of_words(common, words)?;
     let project = run::project(&both, Wanted::Task(&asked.task))?;
     // A job whose task is not there would fail on every node.
     let spec = run::read(&project, &asked.task, asked.asked.overrides())?;
