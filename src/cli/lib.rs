@@ -29,7 +29,7 @@ mod nodes;
 mod notify;
 mod png;
 mod predict;
-pub mod query;
+mod query;
 mod read_command;
 mod rehearse;
 mod replay;
@@ -56,29 +56,29 @@ use clap::{CommandFactory, Parser};
 use serde::Serialize;
 use serde_json::Value as Json;
 
-pub use adopt::AdoptArgs;
-pub use args::{Common, Invocation, RunArgs};
-pub use bisect::BisectArgs;
-pub use commands::{
-    Check, Command, CompareArgs, EnqueueArgs, ExplainArgs, ListArgs, ReadCommand, ReplayArgs,
+pub use args::Invocation;
+
+use adopt::AdoptArgs;
+use args::{Common, RunArgs};
+use bisect::BisectArgs;
+use commands::{
+    Check, Command, CompareArgs, EnqueueArgs, ExplainArgs, ReadCommand, ReplayArgs, TrialsArgs,
 };
-pub use commands::{ShowArgs, StatusArgs, StudyArgs, TrialsArgs};
-pub use doctor::DoctorArgs;
-pub use drill::DrillArgs;
-pub use embed::EmbedArgs;
-pub use evaluate::EvaluateArgs;
-pub use export::ExportArgs;
-pub use export_trials::{ExportTrialsArgs, Format};
-pub use fetch::FetchArgs;
-pub use init::InitArgs;
-pub use install_service::InstallServiceArgs;
-pub use logging::init_logging;
-pub use predict::{PredictArgs, RowsArgs};
-pub use rehearse::RehearseArgs;
-pub use report_page::{PlotArgs, ReportArgs};
-pub use rung::RungArgs;
-pub use simplify::SimplifyArgs;
-pub use submit::SubmitArgs;
+use doctor::DoctorArgs;
+use drill::DrillArgs;
+use embed::EmbedArgs;
+use evaluate::EvaluateArgs;
+use export::ExportArgs;
+use export_trials::ExportTrialsArgs;
+use fetch::FetchArgs;
+use init::InitArgs;
+use install_service::InstallServiceArgs;
+use logging::init_logging;
+use predict::PredictArgs;
+use rehearse::RehearseArgs;
+use rung::RungArgs;
+use simplify::SimplifyArgs;
+use submit::SubmitArgs;
 
 use device::Device;
 use messages::exit::{Exit, Failure};

@@ -33,7 +33,7 @@ mod watched;
 mod winner;
 
 pub use adopt::{Adoption, adopted, alive};
-pub use best::{BestTrials, best};
+pub use best::best;
 pub use columns::Width;
 pub use compare::{must_be_alike, study_or_latest_of_task};
 pub use enqueued::Enqueued;
@@ -44,7 +44,7 @@ pub use importance::importance;
 pub use list::{TaskLine, list, tasks};
 pub use material::material;
 pub use memory::memory;
-pub use nodes::{Nodes, nodes};
+pub use nodes::nodes;
 pub use objectives::metric_names;
 pub use replay::{Replayed, best_value};
 pub use report::shell_word;
