@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -212,7 +211,7 @@ fn headed(attempt: u32, path: &Path) -> String {
     format!("==> attempt {attempt}: {} <==\n", path.display())
 }
 
-/// Shows what comes, until the trial or the run has ended.
+/// Shows what comes, until the trial or the run has ended, or nobody reads it.
 fn follow(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<Exit, Failure> {
     let mut shown: BTreeMap<PathBuf, u64> = BTreeMap::new();
     loop {
@@ -233,10 +232,9 @@ fn follow(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<Exit, 
                 print_data(text)?;
             }
         }
-        if !goes_on {
+        if !goes_on || !report::wait_while_read(LOOK) {
             return Ok(Exit::Done);
         }
-        thread::sleep(LOOK);
     }
 }
 

@@ -1,7 +1,6 @@
 //! `tune status [STUDY] [--watch]`.
 
 use std::io;
-use std::thread;
 use std::time::Duration;
 
 use super::commands::StatusArgs;
@@ -33,7 +32,7 @@ pub(super) fn status(
     }
 }
 
-/// Shows it again and again, until no run is left that could change it.
+/// Shows it again and again, until no run is left that could change it, or nobody reads it.
 fn watch(
     common: &Common,
     store: &Store,
@@ -52,10 +51,9 @@ fn watch(
                 drawn => done(drawn)?,
             };
         }
-        if !seen.is_live() {
+        if !seen.is_live() || !report::wait_while_read(every) {
             return Ok(Exit::Done);
         }
-        thread::sleep(every);
     }
 }
 

@@ -34,7 +34,7 @@ pub use format::param_lines;
 pub use json_lines::left_out_json;
 pub use logged::Logged;
 pub use outlet::{KeptBack, Records};
-pub use output::{Output, data, err, out};
+pub use output::{Output, data, err, out, wait_while_read};
 pub use progress_bar::{ProgressBar, size};
 pub use rehearsal::{Rehearsal, point_line, rehearsal_json, rehearsal_text};
 pub use routine::routine_text;

@@ -2,8 +2,11 @@
 //! a closed terminal) must neither stop nor panic anything.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use messages::printable_lines;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// A stream that falls silent at its first error.
 pub struct Output {
@@ -56,6 +59,19 @@ pub fn data(text: &str) -> io::Result<()> {
         return out(text);
     }
     ignoring_broken_pipe(&mut io::stdout().lock(), text)
+}
+
+/// Waits for so long, unless the reader of standard output goes away before, and says whether it is still there. What shows
+/// things as they come would go on for nobody: to write is no error then, and there may be nothing to write.
+pub fn wait_while_read(time: Duration) -> bool {
+    is_read(io::stdout().as_fd(), time)
+}
+
+fn is_read(stream: BorrowedFd<'_>, time: Duration) -> bool {
+    // Of a reader that has gone away a stream tells unasked; a file never does.
+    let mut stream = [PollFd::new(stream, PollFlags::empty())];
+    let time = PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
+    matches!(poll(&mut stream, time), Ok(0) | Err(_))
 }
 
 /// Writes lines to standard error, so that they drive no terminal; nothing can be done where that
@@ -148,6 +164,16 @@ mod tests {
             }
         }
         assert!(looked_at > 300, "{looked_at}");
+    }
+
+    #[test]
+    fn who_waits_is_told_that_the_reader_has_gone_away() {
+        let (reader, writer) = io::pipe().unwrap();
+        assert!(is_read(writer.as_fd(), Duration::ZERO));
+        drop(reader);
+        assert!(!is_read(writer.as_fd(), Duration::from_secs(60)));
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(is_read(file.as_fd(), Duration::ZERO));
     }
 
     #[test]

@@ -142,6 +142,27 @@ fn a_live_run_is_seen_followed_and_stopped_from_outside() {
 }
 
 #[test]
+fn what_is_shown_as_it_comes_ends_with_its_reader() {
+    let project = waiting();
+    let mut child = started(&project);
+    let follow = ["logs", "slow", "0", "--follow"];
+    let watch = ["status", "slow", "--watch", "0.1", "--json"];
+    for args in [&follow[..], &watch[..]] {
+        let mut shows = project.tune(args).spawn().unwrap();
+        let mut reader = BufReader::new(shows.stdout.take().unwrap());
+        reader.read_line(&mut String::new()).unwrap();
+        drop(reader);
+        // The trial has nothing more to say, and the run goes on.
+        wait_for("the end of what nobody reads", || {
+            shows.try_wait().unwrap().is_some()
+        });
+        assert_eq!(shows.wait().unwrap().code(), Some(0), "{args:?}");
+    }
+    project.expect(0, &["stop", "slow", "--now"]);
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+}
+
+#[test]
 fn a_run_that_is_asked_to_stop_starts_nothing_new() {
     let project = waiting();
     let mut child = started(&project);
