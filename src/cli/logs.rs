@@ -223,9 +223,8 @@ fn follow(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<Exit, 
                 print_data(&headed(attempt, &path))?;
             }
             let from = shown.entry(path.clone()).or_insert(0);
-            let text = read_from(&path, from)
+            let text = text_from(&path, from, goes_on)
                 .map_err(|e| Failure::storage(format!("{}: {e}", path.display())))?;
-            let text = String::from_utf8_lossy(&text);
             let tail = args.tail.filter(|_| first);
             let text = last_lines(&text, tail);
             if !text.is_empty() {
@@ -236,6 +235,21 @@ fn follow(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<Exit, 
             return Ok(Exit::Done);
         }
     }
+}
+
+/// The text that stands in a file behind `from`, which moves to its end. Where it goes on, a character that is not whole yet
+/// is left for the next time.
+fn text_from(path: &Path, from: &mut u64, goes_on: bool) -> io::Result<String> {
+    let bytes = read_from(path, from)?;
+    let begun = |tail: &usize| {
+        let tail = std::str::from_utf8(&bytes[bytes.len() - tail..]);
+        tail.is_err_and(|e| e.valid_up_to() == 0 && e.error_len().is_none())
+    };
+    // A character has four bytes at most.
+    let left = (1..=bytes.len().min(3)).find(begun).filter(|_| goes_on);
+    let left = left.unwrap_or(0);
+    *from -= left as u64;
+    Ok(String::from_utf8_lossy(&bytes[..bytes.len() - left]).into_owned())
 }
 
 /// What stands in a file behind `from`, which moves to its end. A file that was cut is read on from its new end.
@@ -282,6 +296,29 @@ mod tests {
         assert_eq!(of(1, Some("2026-11-22 03:00:01.0")).as_ref(), names.last());
         assert_eq!(of(1, None).as_ref(), names.last());
         assert_eq!(of(7, None), None);
+    }
+
+    #[test]
+    fn a_character_that_comes_in_two_parts_is_shown_whole() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (mut from, text) = (0, "aé€😀\n");
+        let mut shown = String::new();
+        for end in 1..=text.len() {
+            std::fs::write(file.path(), &text.as_bytes()[..end]).unwrap();
+            shown += &text_from(file.path(), &mut from, true).unwrap();
+        }
+        assert_eq!(shown, text);
+        // What is no text is shown all the same, and so is what nothing follows.
+        std::fs::write(file.path(), b"a\xff\xe2\x82").unwrap();
+        from = 0;
+        assert_eq!(
+            text_from(file.path(), &mut from, true).unwrap(),
+            "a\u{fffd}"
+        );
+        assert_eq!(
+            text_from(file.path(), &mut from, false).unwrap(),
+            "\u{fffd}"
+        );
     }
 
     #[test]
