@@ -173,3 +173,13 @@ fn the_file_that_was_opened_last_is_named_where_one_is_broken() {
         "{run:#}"
     );
 }
+
+#[test]
+fn a_task_that_cannot_be_read_is_told_before_anything_is_run() {
+    let project = Project::synthetic();
+    let wrong = ["--set", "train.epoch=3", "--budget", "20s"];
+    let asked = [&["doctor", "synthetic", "--differential"], &wrong[..]].concat();
+    let (_, stderr) = project.expect(2, &asked);
+    assert!(stderr.contains("train.epoch"), "{stderr}");
+    assert!(!stderr.contains("[1] as it is"), "{stderr}");
+}

@@ -105,8 +105,11 @@ pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure
     let mut machine = machine::checks(common)?;
     let runs = args.task.is_some() || !args.run.is_empty();
     let before = runs.then(Cards::look).flatten();
-    let climbed = (args.task.as_deref()).map(|task| ladder::climb(common, args, task));
-    let words = match args.task.as_deref().filter(|_| args.differential) {
+    // A task that cannot be read is told at once: no command of it is worth being run.
+    let task = args.task.as_deref();
+    let climbed = task.map(|task| ladder::climb(common, args, task));
+    let ladder = climbed.transpose()?;
+    let words = match task.filter(|_| args.differential) {
         Some(task) => matrix::training(common, args, task),
         None => args.run.clone(),
     };
@@ -121,7 +124,7 @@ pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure
         machine,
         run,
         verbose: common.verbose > 0,
-        ladder: climbed.transpose()?,
+        ladder,
     };
     super::answer(common, &found)?;
     if let Some(file) = &args.bundle {
