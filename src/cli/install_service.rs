@@ -152,7 +152,9 @@ impl Unit<'_> {
 /// A word of a line of several; `%` stands for itself.
 fn quoted(word: &str) -> String {
     let word = word.replace('%', "%%");
-    match word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\\' || c == '\'') {
+    let special = |c: char| c.is_whitespace() || c == '"' || c == '\\' || c == '\'';
+    // A semicolon by itself would begin another command.
+    match word.is_empty() || word == ";" || word.contains(special) {
         true => format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")),
         false => word,
     }
@@ -161,6 +163,19 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_stays_one_word() {
+        for (word, told) in [
+            ("a", "a"),
+            ("a;b", "a;b"),
+            ("", "\"\""),
+            (";", "\";\""),
+            ("a b", "\"a b\""),
+        ] {
+            assert_eq!(quoted(word), told);
+        }
+    }
 
     #[test]
     fn a_unit_starts_the_run_in_its_project() {
