@@ -62,18 +62,30 @@ pub(super) fn serve(storage: &Place, study: &str, port: u16, tune: &str) -> Resu
     super::print(&format!("{address}\nCtrl-C ends it\n"))?;
     show(&address);
     for stream in listener.incoming().flatten() {
-        let server = Arc::clone(&server);
-        if server.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
-            server.connections.fetch_sub(1, Ordering::Relaxed);
-            continue;
+        let others = server.connections.fetch_add(1, Ordering::Relaxed);
+        let connection = Connection(Arc::clone(&server));
+        if others < CONNECTIONS {
+            // Where no thread is to be had, a browser asks again.
+            let _ = thread::Builder::new().spawn(move || connection.serve(&stream));
         }
-        thread::spawn(move || {
-            // A browser that has gone away is no error.
-            let _ = server.answer(&stream);
-            server.connections.fetch_sub(1, Ordering::Relaxed);
-        });
     }
     Ok(Exit::Done)
+}
+
+/// One that is counted, until it ends in whatever way.
+struct Connection(Arc<Server>);
+
+impl Connection {
+    fn serve(self, stream: &TcpStream) {
+        // A browser that has gone away is no error.
+        let _ = self.0.answer(stream);
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// 128 bits that nobody guesses.
