@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -36,10 +37,10 @@ pub struct DoctorArgs {
     pub differential: bool,
     /// How long the runs may take together
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration)]
-    pub budget: std::time::Duration,
+    pub budget: Duration,
     /// A run that takes longer hangs, and so does one that for a third of it, at most 30 s, neither prints nor computes [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub deadline: Option<std::time::Duration>,
+    pub deadline: Option<Duration>,
     /// One more change: an option of the command, or a key of the task, with another value; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
     pub vary: Vec<(String, String)>,
@@ -63,8 +64,12 @@ pub struct DoctorArgs {
     pub set: Vec<(String, String)>,
 }
 
-pub(super) fn duration(text: &str) -> Result<std::time::Duration, String> {
-    config::duration(text).ok_or_else(|| "expected a time such as 90s, 30m or 2h".to_owned())
+/// As good as for ever. Of a longer time the end would be later than a clock can tell.
+pub(super) const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let time = config::duration(text).map(|time| time.min(CENTURY));
+    time.ok_or_else(|| "expected a time such as 90s, 30m or 2h".to_owned())
 }
 
 /// What doctor has found.
@@ -177,6 +182,13 @@ fn start_anew(run: &[String], command: &[String], variables: &[String]) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_can_tell_the_end_of_any_time() {
+        let time = duration("400000000000y").unwrap();
+        assert!(std::time::Instant::now().checked_add(time).is_some());
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+    }
 
     #[test]
     fn variables_that_env_sets_are_told_from_the_command() {

@@ -15,6 +15,7 @@ use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
 use super::{Common, RESERVED, answer as tell, init_logging, run, task_file};
+use crate::doctor::CENTURY;
 use crate::query::{Answer, printable, shell_word};
 use config::places::{Project, Wanted, find_project, holds};
 use config::{Input, Overrides, StudySpec, check_name, duration, resolve_text};
@@ -68,7 +69,8 @@ pub struct InitArgs {
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
-    duration(text).ok_or_else(|| "expected a time such as 10m or 1h30m".to_owned())
+    let time = duration(text).map(|time| time.min(CENTURY));
+    time.ok_or_else(|| "expected a time such as 10m or 1h30m".to_owned())
 }
 
 /// A file to be written.
