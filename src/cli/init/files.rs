@@ -20,10 +20,18 @@ fn head(what: &str, name: &str) -> String {
 
 /// A string of TOML: a pattern stays as it is.
 pub(super) fn quoted(text: &str) -> String {
-    match text.contains(['\'', '\n']) {
-        true => serde_json::Value::from(text).to_string(),
+    // What stands in single quotes cannot be escaped.
+    let special = |c: char| c == '\'' || c != '\t' && c.is_ascii_control();
+    match text.contains(special) {
+        true => basic(text),
         false => format!("'{text}'"),
     }
+}
+
+/// A string of TOML, whatever is in it: JSON's, but for the control character that JSON takes as it is.
+fn basic(text: &str) -> String {
+    let json = serde_json::Value::from(text).to_string();
+    json.replace('\u{7f}', "\\u007F")
 }
 
 /// A sentence, which begins with a capital letter.
@@ -34,10 +42,7 @@ fn capital(text: &str) -> String {
 
 /// A list of TOML.
 fn list(texts: &[String]) -> String {
-    let all: Vec<String> = texts
-        .iter()
-        .map(|t| serde_json::Value::from(t.as_str()).to_string())
-        .collect();
+    let all: Vec<String> = texts.iter().map(|text| basic(text)).collect();
     format!("[{}]", all.join(", "))
 }
 
@@ -46,7 +51,7 @@ fn key(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match name.chars().all(bare) {
         true => name.to_owned(),
-        false => serde_json::Value::from(name).to_string(),
+        false => basic(name),
     }
 }
 
@@ -256,7 +261,7 @@ pub(super) fn classification_task(
     text += &format!(
         "# Trial 0 has the defaults.\n[space]\n\"model.name\" = {{ choices = {0}, default = {1} }}   # add your own\n",
         list(std::slice::from_ref(&model.name)),
-        serde_json::Value::from(model.name.as_str())
+        basic(&model.name)
     );
     text + SPACE
 }
@@ -294,3 +299,22 @@ const SPACE: &str = r#""model.dropout" = { low = 0.0, high = 0.3, default = 0.1 
 "loss.cls.label_smoothing" = { low = 0.0, high = 0.2, default = 0.1, when = { "loss.cls.type" = ["ce_label_smooth"] } }
 "loss.cls.balance" = { choices = ["none", "weighted"], default = "none" }
 "#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_of_any_characters_can_be_read() {
+        for (text, told) in [
+            ("a\\b\tc", "'a\\b\tc'"),
+            ("it's", "\"it's\""),
+            ("a\rb", "\"a\\rb\""),
+            ("a\u{1b}b", "\"a\\u001bb\""),
+            ("a\u{7f}b", "\"a\\u007Fb\""),
+        ] {
+            assert_eq!(quoted(text), told);
+        }
+        assert_eq!(key("a\u{7f}"), "\"a\\u007F\"");
+    }
+}
