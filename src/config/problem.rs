@@ -1,13 +1,14 @@
 //! What is wrong with an input, told to people: where, which key, what was found and expected.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use messages::Failure;
 
 /// Where a value came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A file, with the line (from 1) where known.
     File(PathBuf, Option<usize>),
@@ -28,7 +29,7 @@ impl Source {
 }
 
 /// One thing wrong with the input.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// Where.
     pub source: Source,
@@ -105,7 +106,8 @@ impl Problems {
             Source::Flag(_) => (files.len(), 0),
             Source::Environment(_) => (files.len() + 1, 0),
         });
-        self.0.dedup();
+        let mut told = HashSet::new();
+        self.0.retain(|problem| told.insert(problem.clone()));
         self
     }
 }
@@ -260,6 +262,17 @@ mod tests {
         assert_eq!(lines[0], "2 problems:");
         assert!(lines[1].starts_with("configs/criteria.toml:12: "));
         assert!(lines[2].starts_with("--set train.epochs=x: found low"));
+    }
+
+    #[test]
+    fn what_is_found_twice_is_told_once_also_with_another_between() {
+        let between = Problem {
+            found: "low = -1".into(),
+            ..low_above_high()
+        };
+        let all = vec![low_above_high(), between.clone(), low_above_high()];
+        let told = Problems(all).sorted();
+        assert_eq!(told, Problems(vec![low_above_high(), between]));
     }
 
     #[test]
