@@ -116,11 +116,11 @@ struct Job {
 /// A node is told so long before its end that it comes.
 const LEAD: Duration = Duration::from_secs(180);
 
-/// Characters of a study's name in its job's: beside a pod's index and suffix, a host's name has 63.
-const LONGEST_NAME: usize = 31;
-
 /// Of that, what running trials get to end.
 const GRACE: &str = "120s";
+
+/// Characters of a study's name in its job's: beside a pod's index and suffix, a host's name has 63.
+const LONGEST_NAME: usize = 31;
 
 impl Job {
     /// The job's name: what every engine takes for one, at most 45 characters. Two studies never share one, also where
