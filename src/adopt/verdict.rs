@@ -35,12 +35,18 @@ pub fn verdict(a: &Assessment) -> Verdict {
     let useless = useless(a);
     let doubts = doubts(a);
     let (worth, why) = match (useless, doubts) {
-        (Some(why), _) => (
-            Worth::No,
-            format!(
-                "there is nothing to learn from it: {why}. Adopted, it is a record that counts towards the goal; for results, start a new study"
-            ),
-        ),
+        (Some(why), _) => {
+            let counts = match finished {
+                0 => "",
+                _ => " that counts towards the goal",
+            };
+            (
+                Worth::No,
+                format!(
+                    "there is nothing to learn from it: {why}. Adopted, it is a record{counts}; for results, start a new study"
+                ),
+            )
+        }
         (None, doubts) if !doubts.is_empty() => (
             Worth::Doubtful,
             format!("whether they help is doubtful: {}", doubts.join("; ")),
@@ -133,10 +139,12 @@ mod tests {
     fn trials(n: u64, value: impl Fn(f64) -> f64) -> Vec<FrozenTrial> {
         (0..n)
             .map(|i| {
+                // Two sequences that have nothing to do with each other.
                 let lr = (i as f64 * 0.618_033_988_75).fract();
+                let layers = (i as f64 * 0.414_213_562_37).fract() * 8.0;
                 let params = [
                     ("lr", Value::Float(lr)),
-                    ("layers", Value::Int(i as i64 % 8 + 1)),
+                    ("layers", Value::Int(layers as i64 + 1)),
                     ("name", "adam".into()),
                 ];
                 trial(i, TrialState::Complete, Some(value(lr)), &params)

@@ -17,7 +17,7 @@ use search::space::{Params, Space};
 use search::study::carry::waiting;
 use search::study::{FrozenTrial, TrialState};
 use store::{Store, StudySummary};
-use supervisor::{lock_owner, patiently};
+use supervisor::patiently;
 
 /// Longest list of points that is read, in bytes: of some 10,000 points.
 const MOST: u64 = 4 << 20;
@@ -55,7 +55,7 @@ pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failu
         numbers,
         same: plan.same,
         skipped: plan.skipped,
-        held: lock_owner(&storage, &study).is_some(),
+        held: query::is_live(&store, &study)?,
     };
     if common.json {
         super::print_json(&enqueued.json())

@@ -13,7 +13,7 @@ use device::Device;
 use messages::exit::{Exit, Failure};
 use store::{Store, StudySummary};
 use summary::{Comparison, Night};
-use supervisor::{lock_owner, spool};
+use supervisor::spool;
 
 /// Characters of a table's line where it is not for a terminal.
 const PIPED: usize = 120;
@@ -113,7 +113,7 @@ fn trials(
     study: &StudySummary,
     args: &TrialsArgs,
 ) -> Result<Exit, Failure> {
-    let live = lock_owner(store.place(), study).is_some();
+    let live = query::is_live(store, study)?;
     let selection = Selection {
         live,
         ..args.selection.clone()

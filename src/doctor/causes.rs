@@ -120,6 +120,10 @@ messages::table! {
         &[(S::ExistsText, 0.5), (S::ReadsLeftovers, 0.9), (S::IndexText, 0.1), (S::ShapeText, 0.15), (S::OwnRaise, 0.2), (S::Exception, 0.9), (S::NoBatch, 0.5)],
         &[(C::NoLeftovers, 0.95)],
         "Delete it, make it anew, give each run a directory of its own, or os.makedirs(path, exist_ok=True).");
+    /// Of one that is restored, the steps are those of the earlier run.
+    ScheduleEnds(1.5, "the schedule of learning rates is made for fewer steps than the training makes", &[Line],
+        &[(S::ScheduleText, 0.97), (S::ReadsLeftovers, 0.4), (S::Exception, 0.99), (S::NoBatch, 0.1)], &[(C::NoLeftovers, 0.4)],
+        "Give the scheduler the steps that are made, epochs times batches divided by accumulation. load_state_dict() brings those of the earlier run back: go on with as many epochs, or make a new schedule.");
     UnsetVariable(2.0, "a variable of the environment is not set", &[Line],
         &[(S::UnsetText, 0.95), (S::GroupFrames, 0.3), (S::RendezvousFrames, 0.3), (S::Exception, 0.97), (S::NoBatch, 0.9)], &[],
         "Set the variable that is named; for several processes torchrun sets RANK, WORLD_SIZE and MASTER_ADDR.");

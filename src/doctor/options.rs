@@ -1,10 +1,13 @@
 //! The options in a command's words. Pure.
 
-/// The options of a command, as they are written: `--lr`, `-b`, `lr` (of `lr=0.1`); not those of an interpreter.
+/// The options of a command, as they are written: `--lr`, `-b`, `lr` (of `lr=0.1`); not those of an interpreter, to which
+/// the program is a file, a module behind `-m`, or a text behind `-c`.
 pub fn options(words: &[String]) -> Vec<String> {
-    let program = words
-        .iter()
-        .position(|w| w.ends_with(".py") || w.ends_with(".sh"));
+    let file = |w: &String| w.ends_with(".py") || w.ends_with(".sh");
+    let program = words.iter().position(file).or_else(|| {
+        let named = words.iter().position(|w| w == "-c" || w == "-m");
+        named.map(|at| at + 1)
+    });
     let from = program.map_or(1, |at| at + 1);
     let mut found: Vec<String> = Vec::new();
     for word in words.iter().skip(from) {
@@ -85,6 +88,11 @@ mod tests {
         let command =
             words("python -u train.py --lr 0.1 --amp --wd=-1e-3 -b 32 data.csv model.dim=4");
         assert_eq!(options(&command), ["--lr", "--amp", "--wd", "-b"]);
+        assert_eq!(
+            options(&words("env A=1 python -m train.main --lr 1")),
+            ["--lr"]
+        );
+        assert!(options(&words("bash -c exit")).is_empty());
         let changed =
             |name: &str, value: Option<&str>| with_option(command.clone(), name, value).join(" ");
         assert!(changed("lr", Some("1")).contains("--lr 1 --amp"));

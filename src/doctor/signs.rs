@@ -103,6 +103,8 @@ messages::table! {
         Some(r"(?i)exists\b[^\n]*\d{4}-?\d\d-?\d\d[-_T ]\d\d[-_:.h]?\d\d"));
     UnsetText(0.01, "it names a variable of the environment that is not set",
         Some(r"(?i)environment variable \S+ (?:expected, but )?(?:is )?not set|please set (?:the )?\S* ?environment variable|(?:<frozen os>|/os\.py).{1,3}line \d+, in __getitem__"));
+    ScheduleText(0.003, "it names a schedule of learning rates that has come to its end",
+        Some(r"(?i)tried to step \d+ times|number of total steps is \d+"));
     UsageText(0.01, "it says that its arguments are not those that it takes",
         Some(r"(?mi)^usage: |error: (?:the following arguments are required|unrecognized arguments|argument .*(?:invalid|expected))|(?:unrecognized|unknown|invalid|no such|missing) (?:option|argument|command|flag)\b|try '.* --help'|could not override|missing mandatory value"));
     ApiText(0.01, "it names something that this version of a library lacks",

@@ -41,10 +41,16 @@ messages::table! {
         "Call optimizer.zero_grad() before each backward().");
     NoGradients(false, "no parameter of the optimizer has a gradient",
         "Give the optimizer the parameters of the network that is trained, and call loss.backward() before its step().");
+    /// More batches are to be accumulated than an epoch has.
+    NeverStepped(false, "gradients are cleared again and again before the optimizer has made its first step",
+        "Call optimizer.step() before zero_grad(); accumulate no more batches than an epoch has, or across epochs.");
     RateOfZero(false, "the learning rate is 0",
         "Give the optimizer a learning rate above 0; a schedule may have set it.");
-    UpdatesLost(false, "steps of the optimizer change no weight: they are less than 16-bit floats can tell apart",
-        "Keep the weights in 32 bits and compute in 16 (torch.autocast), or raise the learning rate.");
+    UpdatesLost(false, "steps of the optimizer, or of an average of the weights, change nothing: they are less than 16-bit floats can tell apart",
+        "Keep the weights, and averages of them, in 32 bits and compute in 16 (torch.autocast), or make larger steps.");
+    /// By a view of it.
+    RowsChanged(false, "a row is changed in place where the dataset keeps it, each time it is read: from epoch to epoch it is another one",
+        "Change a copy in __getitem__: row.clone(), or `row - mean` in the place of row.sub_(mean).");
     /// Rows that have lost their targets, or rows beyond them.
     LengthsDiffer(false, "zip leaves out what is longer in one than in the other, and pairs may not belong together",
         "Find out why they differ, such as rows that a reader merges or skips; zip(..., strict=True) raises an error.");
@@ -76,6 +82,9 @@ messages::table! {
     /// A validation set that is smaller than a batch.
     EmptyLoader(false, "a loader gives no batch at all: drop_last drops the only one, which is not full",
         "Leave drop_last to the loader that is trained on, or take smaller batches.");
+    /// With a byte-order mark, spaces, another case, or an accent that is a letter of its own.
+    NameDiffers(false, "a name is looked for that is there in another form, which looks the same or nearly so",
+        "Read texts with encoding=\"utf-8-sig\", and bring names into one form: unicodedata.normalize(\"NFC\", name).strip().");
     /// Names of classes, for one.
     NumberedSet(true, "the items of a set are numbered, whose order is another one in each process and run",
         "Number sorted(...) of the set.");

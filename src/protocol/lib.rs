@@ -119,9 +119,9 @@ pub enum AttemptEvent {
     Resumed(Vec<Epoch>),
     /// The program that is run keeps something in its directory for checkpoints: another attempt may go on from it.
     KeepsState,
-    /// Weights or a checkpoint of the attempt could not be written, and why; the training goes on. An attempt says it
-    /// once of each of the two.
-    NotWritten(String),
+    /// Something that whoever looks at the run should know of the attempt, though its training goes on: weights or a
+    /// checkpoint that could not be written, and why; values that do not count. An attempt says each once.
+    Warned(String),
     /// What the attempt used of memory; sent before `Ended` and `Failed`, and before
     /// [`FromWorker::Fatal`] where the process can still tell.
     Measured(Usage),

@@ -39,6 +39,10 @@ const BLOCK: usize = 30;
 /// Most groups that a number's values are put in.
 const GROUPS: usize = 6;
 
+/// Trials in a group, at least about: three groups of the fewest trials see a best value in the middle of a range, which two
+/// do not.
+const SMALLEST: usize = 6;
+
 /// Permutations that beat the real values before a parameter is given up as dead.
 const BEATEN: usize = 20;
 
@@ -176,7 +180,7 @@ impl Column {
             .iter()
             .filter_map(|(params, value)| Some((params.get(name)?, *value)))
             .collect();
-        let groups = grouped(&rows.iter().map(|r| r.0).collect::<Vec<_>>());
+        let groups = grouped(&rows.iter().map(|r| r.0).collect::<Vec<_>>(), SMALLEST);
         let mut sizes = vec![0.0; groups.iter().max().map_or(0, |g| g + 1)];
         for &group in &groups {
             sizes[group] += 1.0;
@@ -260,8 +264,8 @@ impl Column {
 }
 
 /// Groups of similar values: each value by itself where there are few or where they are no
-/// numbers, else groups of about equal size.
-pub fn grouped(values: &[&Value]) -> Vec<usize> {
+/// numbers, else groups of about equal size, of `smallest` at least.
+pub fn grouped(values: &[&Value], smallest: usize) -> Vec<usize> {
     let numbers: Option<Vec<f64>> = values.iter().map(|v| v.as_f64()).collect();
     let Some(numbers) = numbers else {
         let mut seen: Vec<&Value> = Vec::new();
@@ -283,7 +287,7 @@ pub fn grouped(values: &[&Value]) -> Vec<usize> {
         return numbers.iter().map(find).collect();
     }
     let n = numbers.len();
-    let wanted = (n / 12).clamp(2, GROUPS);
+    let wanted = (n / smallest).clamp(2, GROUPS);
     let raw: Vec<usize> = middle_ranks(&numbers)
         .into_iter()
         .map(|rank| (((rank - 0.5) * wanted as f64 / n as f64) as usize).min(wanted - 1))
@@ -375,6 +379,19 @@ mod tests {
         }
         // One in twenty of what is said to matter.
         assert!(mistakes <= 8, "{mistakes}");
+    }
+
+    #[test]
+    fn a_best_value_in_the_middle_of_a_range_is_seen_in_few_trials() {
+        let seen = (0..20).filter(|&seed| {
+            let mut rng = study::rng(seed, 0, "middle");
+            let points = points(25, 2, &mut rng);
+            let value =
+                |p: &Params| 1.0 / (1.0 + (8.0 * number(p, 0) - 4.0).powi(2)) + 0.1 * number(p, 1);
+            let values: Vec<f64> = points.iter().map(value).collect();
+            showing(&tested(&points, &values)).contains(&"p00")
+        });
+        assert!(seen.count() >= 18);
     }
 
     #[test]

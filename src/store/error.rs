@@ -22,7 +22,7 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// There is no such file, and none was to be made.
     NotFound,
-    /// The database on a server has no studies, and none were to be made.
+    /// The database on a server has no studies, or that of a file no tables yet, and none were to be made.
     NoStudies,
     /// The file exists and is no SQLite database.
     NotADatabase,

@@ -425,7 +425,7 @@ fn prepare(conn: &Connection, create: bool, now: &str) -> Result<(), Kind> {
 /// Whether our tables are there beside Optuna's, which must be.
 fn has_own_tables(contents: Contents) -> Result<bool, Kind> {
     match contents {
-        Contents::Empty => Err(Kind::Foreign("no tables".to_owned())),
+        Contents::Empty => Err(Kind::NoStudies),
         Contents::Optuna { migrations } => Ok(migrations > 0),
     }
 }

@@ -173,6 +173,9 @@ pub struct Lift {
 /// Fewer faulty trials than this say nothing about values.
 const FEWEST: usize = 5;
 
+/// Trials in a group of similar numbers, at least about: faults are rare.
+const GROUP: usize = 12;
+
 /// Whether something went wrong in a trial that its own values may have caused.
 fn faulty(trial: &FrozenTrial, faulted: &BTreeSet<u64>) -> bool {
     trial.state == TrialState::Fail || faulted.contains(&trial.number)
@@ -236,7 +239,10 @@ fn groups(ended: &[(&FrozenTrial, bool)], name: &str) -> Vec<Group> {
         .iter()
         .filter_map(|(t, bad)| Some((t.params.get(name)?, *bad)));
     let with: Vec<(&Value, bool)> = with.collect();
-    let of = grouped(&with.iter().map(|(value, _)| *value).collect::<Vec<_>>());
+    let of = grouped(
+        &with.iter().map(|(value, _)| *value).collect::<Vec<_>>(),
+        GROUP,
+    );
     let all_bad = ended.iter().filter(|(_, bad)| *bad).count() as u64;
     let count = of.iter().max().map_or(0, |last| last + 1);
     let members = |group: usize| with.iter().zip(&of).filter(move |(_, g)| **g == group);

@@ -167,7 +167,10 @@ fn wrong(m: &Material, facts: &Facts) -> String {
     let refused = refused.filter(|t| t.state == TrialState::Pruned && !t.counts());
     let refused = refused.count() as u64;
     let mut text = match attempts {
-        0 => format!("Nothing, in {} of training.", told_hours(hours.trained)),
+        0 if failed == 0 && refused == 0 => {
+            format!("Nothing, in {} of training.", told_hours(hours.trained))
+        }
+        0 => format!("In {} of training:", told_hours(hours.trained)),
         n => {
             let kinds = facts.faults.iter().take(NAMED);
             let kinds: Vec<String> = kinds

@@ -338,7 +338,7 @@ impl Replayer<'_> {
             }
             AttemptEvent::Planned(steps) => self.planned = Some(steps),
             AttemptEvent::Measured(usage) => self.usage = Some(usage),
-            AttemptEvent::Resumed(_) | AttemptEvent::KeepsState | AttemptEvent::NotWritten(_) => {}
+            AttemptEvent::Resumed(_) | AttemptEvent::KeepsState | AttemptEvent::Warned(_) => {}
         }
         None
     }

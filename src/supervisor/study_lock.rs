@@ -379,7 +379,10 @@ fn held(study: &str, lock_owner: Option<&LockOwner>) -> Failure {
     };
     Failure::new(
         Exit::Held,
-        format!("the study {study} is held by {who}; wait for it, or stop it (tune stop {study})"),
+        format!(
+            "the study {study} is held by {who}; wait for it, or stop it (tune stop {})",
+            report::shell_word(study)
+        ),
     )
 }
 

@@ -394,6 +394,9 @@ pub trait Reporter {
         Ok(())
     }
 
+    /// Tells whoever looks at the run something of the trial that its value may suffer from; the training goes on.
+    fn warn(&mut self, _what: &str) {}
+
     /// What is trained keeps its state by itself in [`Reporter::directory`], so that another attempt may go on from it; told
     /// once, as soon as it is known.
     fn keeps_state(&mut self) {}

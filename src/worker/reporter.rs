@@ -84,9 +84,7 @@ impl LiveReporter<'_> {
         if !self.not_written.contains(&what) {
             self.not_written.push(what);
             // Where the supervisor is gone, the reading thread ends the process.
-            let _ = self
-                .link
-                .report(self.attempt, AttemptEvent::NotWritten(text));
+            let _ = self.link.report(self.attempt, AttemptEvent::Warned(text));
         }
     }
 
@@ -164,6 +162,11 @@ impl Reporter for LiveReporter<'_> {
         };
         self.go_on_after(&epochs)?;
         Ok(Some(Checkpoint { epochs, state }))
+    }
+
+    fn warn(&mut self, what: &str) {
+        let event = AttemptEvent::Warned(what.to_owned());
+        let _ = self.link.report(self.attempt, event);
     }
 
     fn keeps_state(&mut self) {

@@ -289,7 +289,7 @@ fn a_checkpoint_that_cannot_be_written_is_told_once_and_the_training_goes_on() {
         let below = file.join("checkpoint");
         run_trial_with(s, log.to_str().unwrap(), None, below.to_str());
         answer_epoch(s, 1, false);
-        let FromWorker::Attempt(_, AttemptEvent::NotWritten(what)) = s.hear_news() else {
+        let FromWorker::Attempt(_, AttemptEvent::Warned(what)) = s.hear_news() else {
             panic!("expected what was not written")
         };
         assert!(

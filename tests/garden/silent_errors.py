@@ -4,6 +4,7 @@ import argparse
 import os
 import queue
 import signal
+import sys
 import warnings
 
 import torch
@@ -59,6 +60,22 @@ def no_gradients():
         step()
 
 
+def never_stepped():
+    optimizer = sgd(three)
+    for _ in range(20):
+        optimizer.zero_grad()
+        for _ in range(2):
+            cross_entropy(three(x), classes).backward()
+
+
+def name_differs():
+    row = {"\ufeffname": "a", "cafe\u0301": "b"}
+    try:
+        row["name"]
+    except KeyError as error:
+        sys.excepthook(KeyError, error, error.__traceback__)
+
+
 def rate_of_zero():
     optimizer = sgd(three, rate=0.0)
     for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(three(x), classes)):
@@ -70,6 +87,43 @@ def updates_lost():
     optimizer = torch.optim.SGD([gain], lr=1e-4)
     for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(three(x).detach() * gain, classes)):
         step()
+
+
+def updates_lost_in_an_average():
+    average = torch.zeros(8, dtype=torch.bfloat16) + 1
+    for _ in range(8):
+        average.lerp_(torch.full((8,), 1.5, dtype=torch.bfloat16), 0.001)
+
+
+class Normalised(torch.utils.data.Dataset):
+    def __init__(self, change, rows):
+        self.change, self.rows, self.room = change, rows.clone(), torch.empty(2, 4)
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, at):
+        return self.change(self, self.rows[at])
+
+
+def normalised(change):
+    loader = torch.utils.data.DataLoader(Normalised(change, x), batch_size=4)
+    for _ in range(3):
+        list(loader)
+
+
+def rows_changed(data=None, row=None):
+    if row is None:
+        normalised(rows_changed)
+    return row if row is None else row.sub_(0.5).div_(2.0)
+
+
+def fine_rows():
+    normalised(lambda data, row: row.clone().sub_(0.5))
+    normalised(lambda data, row: data.room[0].copy_(row).sub_(0.5).clone())
+    for _ in range(8):
+        torch.ones(8, dtype=torch.bfloat16).lerp_(torch.full((8,), 1.5, dtype=torch.bfloat16), 0.5)
+        torch.ones(8).lerp_(torch.full((8,), 1.5), 0.001)
 
 
 def lengths_differ():
@@ -303,6 +357,17 @@ def fine_shapes():
     (distances.abs().mean() + cross_entropy(three(x).log_softmax(1), classes)).backward()
 
 
+def fine_names():
+    for error in (KeyError("b"), KeyError(1), FileNotFoundError(2, "none", "/none/none")):
+        try:
+            names = {"a": 1, "bb": 2}
+            raise error
+        except LookupError:
+            sys.excepthook(type(error), error, error.__traceback__)
+        except OSError:
+            sys.excepthook(type(error), error, error.__traceback__)
+
+
 def fine_steps():
     def loss():
         return cross_entropy(three(x), classes)
@@ -325,7 +390,7 @@ def fine_steps():
 
 warnings.simplefilter("ignore")
 for name, act in list(globals().items()):
-    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "default_changed_in", "Kept"):
+    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "default_changed_in", "Kept", "Normalised", "normalised"):
         # A process notes each kind once.
         child = os.fork()
         if child == 0:

@@ -39,6 +39,7 @@ fn answers<T>(
         label: None,
         hf: args.hf.clone(),
         optuna: None,
+        study: args.study.clone(),
         force: args.force,
     };
     let mut answer = |question: &str, check: &dyn Fn(&str) -> Result<(), String>| {
@@ -107,6 +108,7 @@ mod tests {
             label: None,
             hf: None,
             optuna: None,
+            study: None,
             force: false,
         };
         let dir = tempfile::tempdir().unwrap();

@@ -63,6 +63,9 @@ pub struct InitArgs {
     /// A database of Optuna's: the space that its trials were drawn from
     #[arg(long, value_name = "FILE")]
     pub optuna: Option<PathBuf>,
+    /// The study, where the database holds several
+    #[arg(long, value_name = "NAME", requires = "optuna")]
+    pub study: Option<String>,
     /// Replace a task file that is there
     #[arg(long)]
     pub force: bool,
@@ -172,7 +175,9 @@ pub(super) fn init(common: &Common, args: &InitArgs) -> Result<Exit, Failure> {
     });
     let history = args.optuna.as_ref().map(|file| {
         let file = shell_word(&file.display().to_string());
-        format!("{tune} adopt {file} --task {name}     # takes its trials over; --dry-run says what they are worth")
+        let study = args.study.as_ref();
+        let study = study.map_or_else(String::new, |s| format!(" --study {}", shell_word(s)));
+        format!("{tune} adopt {file}{study} --task {name}     # takes its trials over; --dry-run says what they are worth")
     });
     let commands = [format!("{tune} check {name}")]
         .into_iter()
@@ -453,7 +458,7 @@ fn from_optuna(
 ) -> Result<Planned, Failure> {
     let study = super::adopt::study_to_sketch(
         file,
-        None,
+        args.study.as_deref(),
         None,
         &run::storage(project, &Common::default())?,
     )?;

@@ -88,7 +88,7 @@ impl Key {
             Key::Value(i) => trial.values.get(*i).map(AnyFloat::to_json),
             Key::Duration => runtime(trial).map(|s| json!(s)),
             Key::Attempts => attempts.map(|n| json!(n)),
-            Key::Reason => Some(reason(trial.state, &trial.user_attrs))
+            Key::Reason => Some(reason(trial))
                 .filter(|r| !r.is_empty())
                 .map(Json::String),
             Key::Parameter(name) => trial.params.get(name).map(search::space::Value::to_json),

@@ -7,6 +7,7 @@ use super::format::{self, printable, rfc3339};
 use messages::exit::Failure;
 use report::format::{duration, plural, table_of};
 use store::{Node, Store, StudySummary};
+use supervisor::lock_owner;
 
 /// So many trials of a node are named.
 const NAMED: usize = 8;
@@ -133,6 +134,15 @@ pub(super) fn nodes_of(store: &Store, study: &StudySummary) -> Result<Vec<NodeLi
     }
     let nodes = store.nodes(study.study_id)?;
     Ok(nodes.into_iter().map(NodeLine::of).collect())
+}
+
+/// Whether anybody works on a study: a process of this node, by its lock, or another node, by its lease.
+///
+/// # Errors
+/// Reading failed (7).
+pub fn is_live(store: &Store, study: &StudySummary) -> Result<bool, Failure> {
+    let elsewhere = nodes_of(store, study)?.iter().any(NodeLine::is_live);
+    Ok(elsewhere || lock_owner(store.place(), study).is_some())
 }
 
 /// `tune nodes`.

@@ -1,8 +1,6 @@
-//! Why a trial did not end with a value.
+//! Why a trial did not end with a value, or with one that does not count.
 
-use serde_json::{Map, Value as Json};
-
-use search::study::TrialState;
+use search::study::{FrozenTrial, TrialState, violation};
 use store::STRUCK_WHY;
 
 /// The attribute with the word of the fault.
@@ -11,16 +9,18 @@ pub(super) const FAULT: &str = "fault";
 /// The attributes that [`reason`] reads.
 pub(super) const KEYS: [&str; 4] = [FAULT, "error_msg", "cuda_error_msg", STRUCK_WHY];
 
-/// Why a trial was struck, pruned or failed, in one line; empty where it was nothing of these.
-pub(super) fn reason(state: TrialState, attrs: &Map<String, Json>) -> String {
+/// Why a trial was struck, pruned or failed, or may not win, in one line; empty where it was nothing of these.
+pub(super) fn reason(trial: &FrozenTrial) -> String {
+    let (state, violated) = (trial.state, violation(trial).is_some_and(|v| v > 0.0));
     let line = |key: &str| {
-        let text = attrs.get(key)?.as_str()?;
+        let text = trial.user_attrs.get(key)?.as_str()?;
         text.lines().map(str::trim).find(|line| !line.is_empty())
     };
     if let Some(why) = line(STRUCK_WHY) {
         return format!("struck: {why}");
     }
     match state {
+        TrialState::Complete if violated => "against a constraint".to_owned(),
         TrialState::Waiting | TrialState::Running | TrialState::Complete => String::new(),
         TrialState::Pruned | TrialState::Fail => {
             let message = line("error_msg").or_else(|| line("cuda_error_msg"));
@@ -38,11 +38,18 @@ pub(super) fn reason(state: TrialState, attrs: &Map<String, Json>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value as Json, json};
 
     #[test]
     fn a_reason_is_the_message_with_its_fault() {
-        let told = |state, attrs: Json| reason(state, attrs.as_object().unwrap());
+        let trial = |state| FrozenTrial::new(0, state, [].into());
+        let told = |state, attrs: Json| {
+            let user_attrs = attrs.as_object().unwrap().clone();
+            reason(&FrozenTrial {
+                user_attrs,
+                ..trial(state)
+            })
+        };
         let error = json!({"fault": "task_error", "error_msg": "\nexit status 1: no data\nmore"});
         assert_eq!(
             told(TrialState::Fail, error.clone()),
@@ -54,5 +61,11 @@ mod tests {
         assert_eq!(told(TrialState::Pruned, json!({"fault": "hang"})), "hang");
         assert_eq!(told(TrialState::Pruned, json!({})), "by the pruner");
         assert_eq!(told(TrialState::Fail, json!({})), "");
+        let mut infeasible = trial(TrialState::Complete);
+        let constraints = json!([-1.0, 0.5]);
+        infeasible
+            .system_attrs
+            .insert("constraints".to_owned(), constraints);
+        assert_eq!(reason(&infeasible), "against a constraint");
     }
 }

@@ -114,7 +114,7 @@ impl Holder {
     }
 }
 
-/// A run's command line for a shell, to another goal where one is given; `None` where it is not known. Faults that the run made
+/// A run's command line for a shell, to another goal where one is given; `None` where it is not known or no person's. Faults that the run made
 /// on purpose are left out: nobody wants them again by copying a line.
 pub(super) fn shell_command(command: &[String], goal: Option<u64>) -> Option<String> {
     let mut words = without(command, &["--inject", "--inject-seed"], &[]);
@@ -124,7 +124,9 @@ pub(super) fn shell_command(command: &[String], goal: Option<u64>) -> Option<Str
     }
     let words = words.iter().skip(1).map(String::as_str);
     let line = report::shell_line(std::iter::once("tune").chain(words));
-    (command.len() > 1).then_some(line)
+    // A program that asks is started by another one.
+    let of_a_task = command.get(1).is_some_and(|word| word != "ask-tell");
+    of_a_task.then_some(line)
 }
 
 /// The command line of a run, as it goes on with the study under the name that it has now.
@@ -242,7 +244,9 @@ impl StudyState {
             StudyState::Error => {
                 let code = last.and_then(|run| run.exit).unwrap_or_default();
                 let meaning = Exit::meaning_of(code);
-                format!("ended{at} with exit code {code} ({meaning}); the same command goes on")
+                format!(
+                    "ended{at} with exit code {code} ({meaning}); mend the cause, then the same command goes on"
+                )
             }
             StudyState::New => "tune has not run it yet".to_owned(),
         }
@@ -415,7 +419,7 @@ mod tests {
             ),
             (
                 Some(7),
-                "ended at 2026-11-21 04:00:00 UTC with exit code 7 (storage); the same command goes on",
+                "ended at 2026-11-21 04:00:00 UTC with exit code 7 (storage); mend the cause, then the same command goes on",
             ),
         ];
         for (exit, text) in ends {

@@ -181,7 +181,7 @@ impl TrialTable {
 /// What the words of a filter are looked for in.
 fn text(trial: &FrozenTrial) -> String {
     let state = trial.state.to_string();
-    let mut text = format!("{state} {}", reason(trial.state, &trial.user_attrs));
+    let mut text = format!("{state} {}", reason(trial));
     for (name, value) in &trial.params {
         text += &format!(" {name}={}", format::value(value));
     }

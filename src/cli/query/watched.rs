@@ -11,6 +11,7 @@ use super::failures::grouped;
 use super::format;
 use super::gpus::Gpu;
 use super::live::{RunningTrial, step_word};
+use super::nodes::{NodeLine, nodes_of};
 use super::objectives::Objectives;
 use super::show;
 use super::state::StudyState;
@@ -79,10 +80,12 @@ impl Watched {
     ) -> Result<Snapshot, Failure> {
         let changes = store.changes(self.study_id, &mut self.known)?;
         let attempts = store.attempt_counts(self.study_id)?;
+        let is_live =
+            context.owner.is_some() || nodes_of(store, &study)?.iter().any(NodeLine::is_live);
         let changed = !changes.is_empty();
         let mut table = self.table.0.write().unwrap_or_else(PoisonError::into_inner);
         table.attempts = attempts;
-        table.live = context.owner.is_some();
+        table.live = is_live;
         if changed {
             table.apply(changes);
             self.history = History::of(&study, &table.trials);

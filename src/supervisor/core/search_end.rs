@@ -51,10 +51,13 @@ impl Core {
             return;
         }
         if let Some(outlook) = self.flat() {
+            let gain = match outlook.high > 0.0 {
+                true => format!("less than {}", report::format::value(outlook.high)),
+                false => "nothing".to_owned(),
+            };
             let reason = format!(
-                "{} more trials would most likely gain less than {} (at {} finished), and that does not pay",
+                "{} more trials would most likely gain {gain} (at {} finished), and that does not pay",
                 outlook.trials,
-                report::format::value(outlook.high),
                 self.progress.counts().finished()
             );
             self.end_search(Exit::Done, reason, Some(outlook));

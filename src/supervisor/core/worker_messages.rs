@@ -60,7 +60,7 @@ impl Core {
             // How many steps there will be is of use to a rehearsal alone.
             AttemptEvent::Stepped(_) | AttemptEvent::Planned(_) => {}
             AttemptEvent::KeepsState => self.programs_keep_state = true,
-            AttemptEvent::NotWritten(what) => {
+            AttemptEvent::Warned(what) => {
                 let message = format!("{job}: {what}");
                 self.report(report::Event::Warned { message });
             }

@@ -88,6 +88,8 @@ pub struct Progress {
     reports: bool,
     reason: Option<Reason>,
     ending: Option<Ending>,
+    /// A value did not count, which was told.
+    ignored: bool,
     /// This worker was asked to end.
     leaving: bool,
     /// When it was found stopped, until it is told to go on.
@@ -254,7 +256,7 @@ impl Attempt<'_> {
         match self.state.lines.take(text) {
             Ok(Meaning::Alive) => GO_ON.to_owned(),
             Ok(Meaning::Ignored(why)) => {
-                self.note(&why);
+                self.ignored(&why);
                 GO_ON.to_owned()
             }
             Ok(Meaning::Result(metrics)) => {
@@ -363,7 +365,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// This worker was asked to end: so is the program, and then the worker follows.
+    /// This worker was asked to end. so is the program, and then the worker follows.
     fn check_signals(&mut self) {
         if program::has_come(self.signals) {
             self.state.leaving = true;
@@ -387,6 +389,15 @@ impl Attempt<'_> {
             self.state.continued = true;
             self.note("the program was stopped from outside (SIGSTOP); it was told to go on");
             self.program.signal(Signal::SIGCONT);
+        }
+    }
+
+    /// A value that does not count; the first one is told where the run is looked at, too.
+    fn ignored(&mut self, why: &str) {
+        self.note(why);
+        if !std::mem::replace(&mut self.state.ignored, true) {
+            self.reporter
+                .warn(&format!("{why}, and does not count: steps go up"));
         }
     }
 

@@ -137,6 +137,17 @@ impl Check<'_> {
                 self.problem(RUN, found, expected);
             }
         }
+        for name in names.iter().filter(|name| !template::is_name(name)) {
+            let braces = format!("{{{name}}}");
+            if run.iter().any(|argument| argument.contains(&braces)) {
+                let expected = format!(
+                    "a name that begins with a letter or _ and has letters, digits, _, . and - alone; of this one the \
+                     program gets the value in TUNE_PARAMS_FILE and in {}",
+                    template::variable(name)
+                );
+                self.problem(RUN, format!("{braces}, which stays as it is"), expected);
+            }
+        }
         let mut variables: BTreeMap<String, &String> = BTreeMap::new();
         for name in &names {
             if let Some(other) = variables.insert(template::variable(name), name) {

@@ -12,7 +12,7 @@ use search::space::{Params, Value};
     reason = "the pattern is a constant, and tests compile it"
 )]
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\{\{([A-Za-z_][\w.-]*)\}\}|\$\{[^}]*\}|\{([A-Za-z_][\w.-]*)\}")
+    Regex::new(r"\{\{([\p{L}_][\w.-]*)\}\}|\$\{[^}]*\}|\{([\p{L}_][\w.-]*)\}")
         .expect("a constant pattern")
 });
 
@@ -26,6 +26,11 @@ pub fn names(arguments: &[String]) -> Vec<String> {
         }
     }
     names
+}
+
+/// Whether a placeholder can have this name: other braces are the program's.
+pub fn is_name(name: &str) -> bool {
+    names(&[format!("{{{name}}}")]) == [name]
 }
 
 /// A text with something else in the place of each name in braces: what `put` makes of the name, and of the byte at
@@ -152,6 +157,15 @@ mod tests {
     fn names_are_found_once_and_in_order() {
         let list = arguments(&["{b}", "{a.x} {b}"]);
         assert_eq!(names(&list), ["b", "a.x"]);
+    }
+
+    #[test]
+    fn a_name_begins_with_a_letter_of_any_script_and_has_no_space() {
+        assert_eq!(
+            names(&arguments(&["{日本} {größe} {2nd} {a b}"])),
+            ["日本", "größe"]
+        );
+        assert!(is_name("optim.lr") && !is_name("a b") && !is_name("2nd") && !is_name("f=b"));
     }
 
     #[test]

@@ -21,6 +21,9 @@ const CLASSES: usize = 100;
 /// A table's target that is a number of more values than this is predicted as a number.
 const FEW_NUMBERS: usize = 20;
 
+/// From so many rows on, a word that is another one in each of them is no chance.
+const MANY_ROWS: usize = 20;
+
 /// Names that columns of texts have.
 const TEXTS: [&str; 10] = [
     "text", "comment", "review", "sentence", "post", "content", "body", "message", "abstract",
@@ -101,13 +104,15 @@ impl Column {
         named && distinct > fewest && distinct * 10 < rows * 9 && self.filled == rows
     }
 
-    /// Whether it says which row it is: another whole number or name in each.
+    /// Whether it says which row it is: another whole number or word in each.
     fn names_rows(&self, rows: usize) -> bool {
         let name = self.name.to_ascii_lowercase();
         let ids = ["_id", "-id", " id"].iter().any(|end| name.ends_with(end))
             || self.name.ends_with("Id");
         let named = ids || ["", "id", "index", "unnamed: 0"].contains(&name.as_str());
-        named && self.distinct.len() == rows && !self.has_fractions()
+        // A word that is another one in each row tells nothing of the next, whatever its column is called.
+        let words = rows >= MANY_ROWS && !self.is_number();
+        (named || words) && self.distinct.len() == rows && !self.has_fractions()
     }
 
     /// Its place in a list of names; one that is not in it comes last.
@@ -162,7 +167,7 @@ pub fn likely_columns(
         Err(suffix) => {
             let mut expected = "a file that ends in .csv or .jsonl".to_owned();
             if suffix == "a .tsv file" {
-                expected += &format!("; {}", with_commas(path, "\\t"));
+                expected += &format!("; {}", with_commas(path, "\\t", false));
             }
             problems.file("--csv", suffix, &expected);
             Vec::new()
@@ -194,11 +199,14 @@ struct Unclear {
     expected: Option<String>,
 }
 
-/// The command that makes CSV of a file whose columns something else separates.
-fn with_commas(path: &Path, separator: &str) -> String {
-    let program = format!(
-        "import csv,sys; csv.writer(sys.stdout).writerows(csv.reader(sys.stdin, delimiter='{separator}'))"
-    );
+/// The command that makes CSV of a file whose columns something else separates, and whose numbers may have a decimal comma.
+fn with_commas(path: &Path, separator: &str, decimal: bool) -> String {
+    let rows = format!("csv.reader(sys.stdin, delimiter='{separator}')");
+    let rows = match decimal {
+        true => format!("[c.replace(',', '.') for c in row] for row in {rows}"),
+        false => rows,
+    };
+    let program = format!("import csv,sys; csv.writer(sys.stdout).writerows({rows})");
     format!(
         "this makes one: python3 -c \"{program}\" < {} > NEW.csv",
         path.display()
@@ -206,18 +214,35 @@ fn with_commas(path: &Path, separator: &str) -> String {
 }
 
 fn columns_of(path: &Path, columns: &[Column]) -> String {
-    let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
-    match names.as_slice() {
-        [one] if one.contains([';', '\t']) => {
-            let separator = if one.contains(';') { ";" } else { "\\t" };
-            format!(
-                "columns that are separated by commas; the header is {one:?}; {}",
-                with_commas(path, separator)
-            )
-        }
-        names => format!("one of its columns: {}", names.join(", ")),
-    }
+    other_separator(path, columns, false).unwrap_or_else(|| {
+        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        format!("one of its columns: {}", names.join(", "))
+    })
 }
+
+/// What to do where something else than a comma separates the columns.
+fn other_separator(path: &Path, columns: &[Column], decimal: bool) -> Option<String> {
+    let [Column { name, .. }] = columns else {
+        return None;
+    };
+    let separator = [(';', ";"), ('\t', "\\t")];
+    let (_, separator) = separator.iter().find(|(c, _)| name.contains(*c))?;
+    Some(format!(
+        "columns that are separated by commas; the header is {name:?}; {}",
+        with_commas(path, separator, decimal)
+    ))
+}
+
+/// Whether a header looks like a row of data: numbers alone, which do not count the columns.
+fn looks_like_data(columns: &[Column]) -> bool {
+    let numbers: Option<Vec<f64>> = columns.iter().map(|c| as_number(c.name.trim())).collect();
+    let counts = |numbers: &[f64]| numbers.windows(2).all(|pair| pair[1] == pair[0] + 1.0);
+    numbers.is_some_and(|numbers| numbers.len() > 1 && !counts(&numbers))
+}
+
+/// What is to stand in the first line that looks like data.
+const NAMES_FIRST: &str =
+    "names in the first line, which looks like data: put a line with names first (text,label)";
 
 fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column> {
     let Some(mut table) = Table::open(path, format, MAX_FILE, "--csv", problems) else {
@@ -250,6 +275,18 @@ fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column>
             }
         }
     }
+    judge(path, &columns, rows, problems);
+    columns
+}
+
+/// What is wrong with a file as a whole.
+fn judge(path: &Path, columns: &[Column], rows: usize, problems: &mut FileProblems) {
+    if !problems.is_empty()
+        && let Some(expected) = other_separator(path, columns, true)
+    {
+        let found = "rows with commas, below a header without".to_owned();
+        return problems.instead("--csv", found, &expected);
+    }
     let wrong = problems.of_kind(UTF_8);
     if wrong > 0 {
         let found = format!("{wrong} cells or lines that are not UTF-8, of {rows} rows");
@@ -262,7 +299,14 @@ fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column>
     }
     let earlier = |at: usize, name: &str| columns[..at].iter().any(|c| c.name == name);
     let twice = (columns.iter().enumerate()).find(|(at, c)| earlier(*at, &c.name));
-    if let Some((_, column)) = twice {
+    if looks_like_data(columns) {
+        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        problems.file(
+            "--csv",
+            format!("the header {}", names.join(",")),
+            NAMES_FIRST,
+        );
+    } else if let Some((_, column)) = twice {
         let found = format!("two columns {:?}", column.name);
         problems.file("--csv", found, "another name for each column");
     }
@@ -273,7 +317,6 @@ fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column>
             "rows with a text and a label",
         );
     }
-    columns
 }
 
 /// Chooses among columns.
@@ -387,7 +430,7 @@ fn check_label(column: &Column, rows: usize, a_number: bool) -> Result<(), Uncle
     if column.distinct.contains(name) {
         return wrong(
             format!("a column called {name:?}, which is also one of its values"),
-            "names in the first line, which looks like data: put a line with names first (text,label)",
+            NAMES_FIRST,
         );
     }
     if column.filled < rows {
@@ -574,6 +617,42 @@ mod tests {
         let error = likely("x.csv", &rows).unwrap_err().to_string();
         assert!(error.contains("put a line with names first"), "{error}");
         assert!(likely("x.csv", &format!("text,label\n{rows}")).is_ok());
+    }
+
+    #[test]
+    fn a_first_line_of_numbers_is_data_unless_it_counts_the_columns() {
+        let rows: String = (0..30)
+            .map(|i| format!("{}.5,{i},{}\n", i * 7 % 5, i % 2))
+            .collect();
+        for first in ["1.5,1,2", "0,0,1", "3,2,4"] {
+            let error = likely("x.csv", &format!("{first}\n{rows}"))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("put a line with names first"), "{error}");
+        }
+        assert!(likely("x.csv", &format!("0,1,2\n{rows}")).is_ok());
+    }
+
+    #[test]
+    fn semicolons_with_decimal_commas_are_one_problem_with_its_remedy() {
+        let rows: String = (0..30)
+            .map(|i| format!("{i},5;{};{i},25\n", i % 2))
+            .collect();
+        let error = likely("x.csv", &format!("a;b;c\n{rows}")).unwrap_err();
+        assert_eq!(error.0.len(), 1, "{error}");
+        assert!(error.to_string().contains("c.replace(',', '.')"), "{error}");
+    }
+
+    #[test]
+    fn a_word_that_is_another_in_each_row_is_no_category() {
+        let rows: String = (0..40)
+            .map(|i| format!("u{i},{},{}\n", i % 3, i % 7))
+            .collect();
+        let found = likely("x.csv", &format!("user,kind,target\n{rows}")).unwrap();
+        assert_eq!(
+            (found.row_names, found.categorical),
+            (vec!["user".to_owned()], false)
+        );
     }
 
     #[test]

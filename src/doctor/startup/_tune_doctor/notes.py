@@ -40,6 +40,15 @@ class Notes:
         self.skipped = set()
         self.spoiled = False
         self.stepped = False
+        # Averages that stay what they were, and tensors of which a dataset's rows are parts.
+        self.averages = 0
+        self.wholes = {}
+        # Whether a loader reads rows in this process, and which pass over its rows it is.
+        self.fetches = False
+        self.passes = 0
+        # Of optimisers, whether one has made a step, and whether gradients wait for one.
+        self.has_stepped = False
+        self.unused = False
         self.longest = 0.0
         self.times = {}
         self.last_batch = None

@@ -11,8 +11,15 @@ OF_LOGITS = {"aten._log_softmax.default": "SoftmaxBackward0",
              "aten.binary_cross_entropy_with_logits.default": "SigmoidBackward0"}
 ADDS = ("aten.add.Tensor", "aten.add_.Tensor")
 CLEARS = ("aten.zero_.default", "aten._foreach_zero_.default", "aten.fill_.Scalar")
+# Operations that change what a tensor has, by what it has.
+CHANGES = {name + "_" for name in ("abs", "add", "clamp", "div", "exp", "log", "mul", "neg", "pow", "sqrt", "square", "sub")}
+# Operations that set what a tensor has.
+SETS = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_"}
+HALVES = ("torch.bfloat16", "torch.float16")
 # Steps in a row after which it is no accident: a schedule may begin at 0, a first step may have no gradients.
 STEPS = 5
+# Gradients that were cleared unused: a GradScaler may leave out some first steps, whose gradients are infinite.
+UNUSED = 16
 
 
 class Silent:
@@ -43,6 +50,27 @@ class Silent:
             self.cleared = False
 
         self.before_steps(before)
+        self.look_at_clearing()
+
+    def look_at_clearing(self):
+        """Whether gradients are cleared again and again before an optimiser has made its first step."""
+        import functools
+
+        from torch.optim import Optimizer
+
+        clear = Optimizer.zero_grad
+        cleared = [0]
+
+        @functools.wraps(clear)
+        def watched(*args, **kwargs):
+            if self.unused and not self.has_stepped:
+                cleared[0] += 1
+                if cleared[0] == UNUSED:
+                    self.silent("never_stepped")
+            self.unused = False
+            return clear(*args, **kwargs)
+
+        Optimizer.zero_grad = watched
 
     def look_at_operation(self, torch, name, args, kwargs, result):
         """Looks at an operation of the forward pass, or of none."""
@@ -57,8 +85,31 @@ class Silent:
                 self.silent("wrapped")
             elif name == "aten._to_copy.default":
                 self.look_at_conversion(torch, args[0], kwargs)
+            elif name == "aten.lerp_.Scalar" and rounds_away(torch, *args):
+                self.averages += 1
+                if self.averages == STEPS:
+                    self.silent("updates_lost", "of an average, by lerp_()")
+            elif self.fetches:
+                self.look_at_row(name.split(".")[1], args[0])
         except Exception:
             pass  # Of tensors of other kinds, which may have no strides, nothing is known.
+
+    def look_at_row(self, name, row):
+        """Whether a row is changed where the dataset keeps it while it is read: in the next epoch it is changed again."""
+        whole = row._base if name in CHANGES or name in SETS else None
+        if whole is None or whole.numel() < 2 * row.numel():
+            return
+        kept, changed = self.wholes.get(id(whole), (None, None))
+        if kept is None or kept() is not whole:
+            if len(self.wholes) > 1000:  # Most are gone.
+                self.wholes.clear()
+            kept, changed = self.wholes[id(whole)] = weakref.ref(whole), {}
+        # What is filled anew is room to work in.
+        pass_ = -1 if name in SETS else self.passes
+        passes = changed.setdefault(row.storage_offset(), set())
+        passes.add(pass_)
+        if len(passes) > 1 and -1 not in passes:
+            self.silent("rows_changed")
 
     def silent(self, kind, what=None, line=None):
         if kind not in self.silent_kinds:
@@ -94,6 +145,21 @@ def stays(parameters, weights):
     except Exception:
         return False  # Of a PyTorch that has no such way round its modes, or of sparse gradients, nothing is known.
     return all(same)
+
+
+def rounds_away(torch, average, values, weight):
+    """Whether an average in 16 bits stays what it is although the values are others: the step towards them is rounded away."""
+    if str(average.dtype) not in HALVES or not 0 < average.numel() <= 1 << 20:
+        return False
+    try:
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes(), torch.no_grad():  # By doctor: it is no operation of the program's.
+            missing = (values - average).float().abs()
+            stays = torch.lerp(average, values, weight) == average
+            return bool(missing.sum() > 0.05 * average.float().abs().sum() and stays.float().mean() > 0.9)
+    except Exception:
+        return False  # Of a PyTorch that has no such way round its modes nothing is known.
 
 
 def crosses(torch, args):

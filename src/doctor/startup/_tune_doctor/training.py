@@ -165,6 +165,7 @@ class Training:
 
         def before(optimizer, args, kwargs):
             trains()
+            self.has_stepped = True
             for group in optimizer.param_groups:
                 rate = group.get("lr", 0.0)
                 if isinstance(rate, complex) or isinstance(rate, float) and rate - rate != 0.0:
@@ -178,6 +179,7 @@ class Training:
         @functools.wraps(backward)
         def watched_backward(*args, **kwargs):
             trains()
+            self.unused = True
             return backward(*args, **kwargs)
 
         autograd.backward = watched_backward
@@ -224,6 +226,7 @@ class Training:
         def watched_first(self, loader):
             self._tune_doctor = [getattr(loader, "_tune_doctor", 0), [], 0]
             doctor.look_at_length(loader)
+            doctor.passes += 1
             first(self, loader)
 
         def watched_index(self):
@@ -239,7 +242,11 @@ class Training:
             number, indices, count = self._tune_doctor
             if indices and getattr(self, "_num_workers", 0):
                 doctor.batch_note(number, count, indices[0], [])
-            batch = following(self)
+            doctor.fetches = not getattr(self, "_num_workers", 0)
+            try:
+                batch = following(self)
+            finally:
+                doctor.fetches = False
             rows = indices.pop(0) if indices else None
             self._tune_doctor[2] += 1
             if doctor.wants("synthetic"):

@@ -11,6 +11,28 @@ def loaded(name):
     return None if getattr(getattr(top, "__spec__", None), "_initializing", False) else module
 
 
+# Keys of one dictionary that are looked through.
+KEYS = 10_000
+
+
+def keys_of(value):
+    """The texts by which something is looked up in a value, or in what an object has."""
+    for of in (value, *list(getattr(value, "__dict__", {}).values())[:100]):
+        # Of a table of pandas', its columns.
+        names = of if isinstance(of, dict) else getattr(of, "columns", ()) if type(of).__module__.startswith("pandas") else ()
+        for name in list(names)[:KEYS]:
+            if isinstance(name, str):
+                yield name
+
+
+def plain(text):
+    """A name without what is not seen of it: byte-order marks, spaces around it, its Unicode form, case."""
+    import unicodedata
+
+    kept = (c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
+    return "".join(kept).strip().casefold()
+
+
 class Watching:
     def look_for_the_clock(self):
         """Notes at the end whether the program's own files read the date or the time of day."""
@@ -84,6 +106,39 @@ class Watching:
             self.note("raised_in_import", module=importing)
         if self.opened:
             self.note("opened", file=self.opened)
+        try:
+            self.look_for_name(value)
+        except Exception:
+            pass  # Of values of other kinds nothing is known.
+
+    def look_for_name(self, error):
+        """Whether a name that is not found is there in another form, which looks the same or nearly so: a key of what the
+        frames have, or a file of the folder."""
+        if isinstance(error, KeyError):
+            name = error.args[0] if error.args else None
+        elif isinstance(error, FileNotFoundError) and isinstance(error.filename, (str, bytes)):
+            name = os.path.basename(os.fsdecode(error.filename))
+        else:
+            return
+        if not isinstance(name, str):
+            return
+        trace, frames = error.__traceback__, []
+        while trace is not None:
+            if self.is_own(trace.tb_frame.f_code.co_filename):
+                frames.append((trace.tb_frame, trace.tb_lineno))
+            trace = trace.tb_next
+        for frame, line in reversed(frames[-20:]):
+            if isinstance(error, KeyError):
+                there = (other for value in list(frame.f_locals.values())[:500] for other in keys_of(value))
+            else:
+                there = os.listdir(os.path.dirname(os.fsdecode(error.filename)) or ".")
+            for other in there:
+                if other != name and plain(other) == plain(name):
+                    opened = ", in " + self.opened if self.opened and isinstance(error, KeyError) else ""
+                    code = frame.f_code
+                    at = "%s:%d in %s" % (code.co_filename, line, code.co_name)
+                    self.silent("name_differs", "%s is looked for, %s is there%s" % (ascii(name), ascii(other), opened), at)
+                    return
 
     # Words in the names of what programs write for later runs.
     LEFTOVERS = frozenset(
@@ -93,7 +148,7 @@ class Watching:
         " scratch snapshot snapshots state states stats temp tmp tokenized vocab work".split()
     )
     OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/")
-    NO_LEFTOVERS = (".py", ".pyc", ".so", ".sh", ".toml", ".yaml", ".yml", ".ini", ".cfg")
+    NO_LEFTOVERS = ("python%d%d.zip" % sys.version_info[:2], ".env", ".py", ".pyc", ".so", ".sh", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 
     def watch_leftovers(self):
         """Notes files of the working directory that the program opens, that are older than this run, and that have a name
