@@ -252,12 +252,7 @@ fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column>
     let mut rows = 0;
     while rows < ROWS && table.advance(problems) {
         rows += 1;
-        for name in &table.columns()[columns.len()..] {
-            columns.push(Column {
-                name: name.clone(),
-                ..Column::default()
-            });
-        }
+        add_columns(&mut columns, table.columns());
         for column in &mut columns {
             // A list is no text; nor is it a mistake in a column that nobody asked for.
             let cell = match format {
@@ -275,8 +270,19 @@ fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column>
             }
         }
     }
+    // Those of a header whose rows are all wrong.
+    add_columns(&mut columns, table.columns());
     judge(path, &columns, rows, problems);
     columns
+}
+
+/// Adds the columns that are new.
+fn add_columns(columns: &mut Vec<Column>, names: &[String]) {
+    let new = names.iter().skip(columns.len());
+    columns.extend(new.map(|name| Column {
+        name: name.clone(),
+        ..Column::default()
+    }));
 }
 
 /// What is wrong with a file as a whole.
