@@ -482,3 +482,22 @@ fn the_example_client_finds_the_better_branch() {
     let best: f64 = text.split(' ').next().unwrap().parse().unwrap();
     assert!(best < 0.5 && text.contains("'valley'"), "{text}");
 }
+
+#[test]
+fn the_session_of_the_documentation_is_what_the_program_says() {
+    let page = std::fs::read_to_string(Path::new(crate::ROOT).join("docs/ask-tell.md")).unwrap();
+    let session = page.split("```text\n").nth(1).unwrap();
+    let session = session.split("```").next().unwrap();
+    let project = Project::empty();
+    let mut client = Client::start(&project);
+    let mut reply = None;
+    for line in session.lines() {
+        match line.split_at(2) {
+            ("> ", request) if request.contains("close") => client.send(request),
+            ("> ", request) => reply = Some(client.line(request)),
+            ("< ", expected) => assert_eq!(reply.take().unwrap().trim_end(), expected),
+            (other, _) => panic!("{other}"),
+        }
+    }
+    assert!(client.child.wait().unwrap().success());
+}

@@ -94,6 +94,8 @@ fn nodes_make_one_study_and_take_over_what_a_killed_one_leaves() {
     assert_eq!(status["state"], "running");
     let (status, _) = project.expect(0, &["status", "--storage", url]);
     assert!(status.contains("running on "), "{status}");
+    let (running, _) = project.expect(0, &["trials", "--running", "--storage", url]);
+    assert!(running.contains("RUNNING"), "{running}");
 
     let told: Vec<String> = nodes.into_iter().map(Node::done).collect();
     must_be_whole(&server, 60);
