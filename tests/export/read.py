@@ -155,6 +155,8 @@ def sent_by_wandb(runs):
     class Server(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            if not body:  # Its telemetry.
+                body = b"{}"
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             body = json.loads(body)
@@ -195,8 +197,14 @@ def sent_by_wandb(runs):
 
 
 def wandb(path, curve):
-    trials = {}
-    for address, body in sent_by_wandb(sorted(pathlib.Path(path, "wandb").iterdir())):
+    trials, runs = {}, sorted(pathlib.Path(path, "wandb").iterdir())
+    sent = sent_by_wandb(runs)
+    # On a busy machine `wandb sync` now and then ends well and has sent nothing of a run but its beginning.
+    told = {address.split("/")[-2] for address, _ in sent if address.endswith("/file_stream")}
+    if silent := [run for run in runs if run.name.split("-")[-1] not in told]:
+        print("sent again:", *silent, file=sys.stderr)
+        sent += sent_by_wandb(silent)
+    for address, body in sent:
         if body.get("operationName") == "UpsertBucket":
             asked = body["variables"]
             config = {name: x["value"] for name, x in json.loads(asked["config"]).items() if name != "_wandb"}
