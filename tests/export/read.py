@@ -155,8 +155,9 @@ def sent_by_wandb(runs):
     class Server(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            if not body:  # Its telemetry.
-                body = b"{}"
+            if self.path.startswith("/sdk/"):
+                self.send_error(404)  # Its telemetry.
+                return
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             body = json.loads(body)
