@@ -11,6 +11,7 @@ use config::places::{Project, Wanted, list_tasks};
 use config::{Overrides, resolve};
 use device::Device;
 use messages::exit::{Exit, Failure};
+use report::format::plural;
 use store::{Store, StudySummary};
 use summary::{Comparison, Night};
 use supervisor::spool;
@@ -165,8 +166,8 @@ fn tasks(project: &Project) -> Result<Vec<TaskLine>, Failure> {
                     format!("{}, {}", spec.kind, objectives.join(", "))
                 }
                 Err(problems) => {
-                    let count = problems.0.len();
-                    format!("{count} problems, see tune check {name}")
+                    let count = plural(problems.0.len() as u64, "problem");
+                    format!("{count}, see tune check {name}")
                 }
             };
             TaskLine { name, what, file }

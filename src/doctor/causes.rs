@@ -239,7 +239,7 @@ messages::table! {
         &[(C::CleanEnvironment, 0.95)],
         "Unset the variable that is named.");
     SeedDependent(4.0, "random numbers: some seeds fail", &[],
-        &[(S::OwnRaise, 0.25), (S::Flaky, 0.35), (S::Wanders, 0.1), (S::LabelText, 0.12), (S::IndexText, 0.12), (S::ShapeText, 0.12), (S::EmptyText, 0.1), (S::LossFrames, 0.12)],
+        &[(S::OwnRaise, 0.25), (S::Flaky, 0.35), (S::Wanders, 0.1), (S::NoFile, 0.12), (S::LabelText, 0.12), (S::IndexText, 0.12), (S::ShapeText, 0.12), (S::EmptyText, 0.1), (S::LossFrames, 0.12)],
         &[(C::Seed, 0.7), (C::Synthetic, 0.2)],
         "Fix the seed to find the case, then mend the case: it comes back with another seed.");
     /// Whatever the seed.
@@ -275,7 +275,7 @@ messages::table! {
         &[(C::Workers0, 0.5)],
         "Raise `ulimit -n`, close files, or torch.multiprocessing.set_sharing_strategy('file_system').");
     MissingFile(4.0, "a file or module is missing, or not permitted", &[],
-        &[(S::NoFile, 0.6), (S::NoModule, 0.4), (S::Permission, 0.2), (S::DanglingLink, 0.2), (S::Exception, 0.9)], &[],
+        &[(S::Flaky, 0.02), (S::NoFile, 0.6), (S::NoModule, 0.4), (S::Permission, 0.2), (S::DanglingLink, 0.2), (S::Exception, 0.9)], &[],
         "Mend the path, install the package, or give the permission that the message names.");
     Network(2.0, "the network does not answer", &[],
         &[(S::NetworkText, 0.95), (S::WaitText, 0.2), (S::Exception, 0.9)],

@@ -268,8 +268,11 @@ fn conclude(finding: &Finding, findings: &[Finding], lines: &[TextLine]) -> Diag
         code: finding.code,
         place: finding.place.clone(),
         memory,
-        detail: finding.detail.clone(),
-        text: shorten(lines[finding.line].text.trim(), 1000),
+        detail: with_message(&finding.detail, finding.line, lines),
+        text: shorten(
+            &with_message(lines[finding.line].text.trim(), finding.line, lines),
+            1000,
+        ),
         line: finding.line,
         repeated: findings.iter().filter(|f| f.same(finding)).count(),
         sure: finding.strength > Strength::Sign,
@@ -281,6 +284,15 @@ fn conclude(finding: &Finding, findings: &[Finding], lines: &[TextLine]) -> Diag
         diagnosis.advice += " In this log the work went on afterwards, without another error.";
     }
     diagnosis
+}
+
+/// A line of the text with what a Rust program's panic says, which stands below its place.
+fn with_message(text: &str, line: usize, lines: &[TextLine]) -> String {
+    let message = lines.get(line + 1).map(|l| l.text.trim());
+    match message.filter(|_| text.contains("panicked at ") && text.ends_with(':')) {
+        Some(message) => format!("{text} {message}"),
+        None => text.to_owned(),
+    }
 }
 
 /// Whether what could not be had is memory of the host that was to be pinned: CUDA calls that out of

@@ -78,6 +78,17 @@ fn a_fault_after_which_the_work_went_on_is_said_to_be_survived() {
 }
 
 #[test]
+fn a_panic_is_told_with_what_it_says() {
+    let log = "epoch 1\nthread 'main' panicked at src/main.rs:4:5:\nindex out of bounds: the len is 3\nnote: x\n";
+    let told = diagnose(log).unwrap();
+    let expected = "thread 'main' panicked at src/main.rs:4:5: index out of bounds: the len is 3";
+    assert_eq!(
+        (told.detail.as_str(), told.text.as_str()),
+        (expected, expected)
+    );
+}
+
+#[test]
 fn a_panic_is_caused_by_the_error_right_before_it_not_by_one_that_was_survived() {
     let log = |between: &str| {
         format!(
