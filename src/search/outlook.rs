@@ -32,13 +32,14 @@ const AHEAD: usize = 100;
 /// Fewer finished trials than this say nothing of what comes.
 pub const FEWEST: usize = 40;
 
-/// What lies between the best value and this one, of values that differ (or the worst, of fewer), gives the size of a gain.
+/// What lies between the best value and this one, of values that differ, gives the size of a gain.
 const RANK: usize = 5;
 
 /// Share of what may come that lies within the interval.
 const WITHIN: f64 = 0.8;
 
-/// What more trials would bring; `None` where too few have finished. `finished` has the trials that count towards a goal,
+/// What more trials would bring; `None` where too few have finished, or fewer than five of their values differ; where all of
+/// [`FEWEST`] or more are equal, nothing. `finished` has the trials that count towards a goal,
 /// in order: the loss of each that may be the best, which is finite.
 pub fn outlook(finished: &[Option<f64>]) -> Option<Outlook> {
     let seen = Seen::of(finished)?;
@@ -67,7 +68,7 @@ struct Seen {
     records: usize,
     /// Trials since the best, with it.
     since: usize,
-    /// Share of the later half that has no loss: pruned trials.
+    /// Share of the later half that has no loss: pruned trials, and those that may not win.
     pruned: f64,
     /// From the best value to that of [`RANK`].
     gap: f64,
@@ -89,6 +90,7 @@ impl Seen {
         }
         let mut values: Vec<f64> = finished.iter().flatten().copied().collect();
         values.sort_by(f64::total_cmp);
+        let equal = values.len() >= FEWEST && values.first() == values.last();
         values.dedup();
         let later = trials - latest;
         let pruned = finished[later..].iter().filter(|loss| loss.is_none());
@@ -98,7 +100,11 @@ impl Seen {
             records: records.iter().filter(|at| **at >= later).count(),
             since: trials - records.last()?,
             pruned: pruned.count() as f64 / latest as f64,
-            gap: values.get(RANK - 1).or(values.last())? - best,
+            gap: match (values.get(RANK - 1), equal) {
+                (Some(fifth), _) => fifth - best,
+                (None, true) => 0.0,
+                (None, false) => return None,
+            },
         })
     }
 
@@ -117,7 +123,8 @@ impl Seen {
         1.0 / (1.0 + (-odds).exp())
     }
 
-    /// The gain, where there is one, that this share of gains does not exceed.
+    /// The gain, where there is one, that this share of gains does not exceed. The fit's constant is 0 to two digits: without
+    /// pruning the median gain is the gap.
     fn gain(&self, share: f64) -> f64 {
         let spread = 1.56 * Normal::standard().inverse_cdf(share);
         self.gap * (spread - 1.79 * self.pruned).exp()
@@ -221,5 +228,9 @@ mod tests {
         let equal = outlook(&[Some(0.5); 100]).unwrap();
         assert_eq!((equal.high, equal.chance), (0.0, 0.0));
         assert_eq!(outlook(&[None; 100]), None);
+        let one = [vec![Some(1.0)], vec![None; 99]].concat();
+        assert_eq!((outlook(&one), flat(&one, None, 0.01)), (None, None));
+        let four: Vec<Option<f64>> = (0..100).map(|i| Some(f64::from(i % 4))).collect();
+        assert_eq!(outlook(&four), None);
     }
 }

@@ -328,16 +328,16 @@ fn more(m: &Material, facts: &Facts) -> Option<String> {
         return None;
     }
     let Some(outlook) = facts.outlook else {
-        return Some("Too few trials have finished to say what more would bring.".to_owned());
+        let few = "Too few trials have finished, or too few of their values differ, to say what more would bring.";
+        return Some(few.to_owned());
     };
     let ahead = outlook.trials;
     let latest = outlook.latest;
     let mut text = match outlook.high > 0.0 {
         false => format!("{ahead} more would most likely not better the best value."),
         true => format!(
-            "{ahead} more would better the best value with a chance of {:.0} %, by {} to {} (80 % interval).",
+            "{ahead} more would better the best value with a chance of {:.0} %; in 80 % of such cases by no more than {}.",
             100.0 * outlook.chance,
-            rough(outlook.low),
             rough(outlook.high)
         ),
     };

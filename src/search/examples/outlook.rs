@@ -23,8 +23,6 @@ struct Search {
 struct Tally {
     forecasts: usize,
     held: usize,
-    /// The gain was less than the interval's lower end.
-    less: usize,
     /// Nothing was gained: any interval from 0 on holds then.
     nothing: usize,
     /// Sums of what was promised (the median) and of what came, as parts of what had been gained.
@@ -43,18 +41,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "after  forecasts  held  less  more  no gain  promised    came"
+        "after  forecasts  held  more  no gain  promised    came"
     )?;
     for (now, t) in &by_trials {
         let share = |n: usize| 100.0 * n as f64 / t.forecasts as f64;
-        let more = t.forecasts - t.held - t.less;
+        let more = t.forecasts - t.held;
         let mean = |sum: f64| 100.0 * sum / t.forecasts as f64;
         writeln!(
             out,
-            "{now:5}  {:9}  {:3.0}%  {:3.0}%  {:3.0}%  {:6.0}%  {:7.2}%  {:6.2}%",
+            "{now:5}  {:9}  {:3.0}%  {:3.0}%  {:6.0}%  {:7.2}%  {:6.2}%",
             t.forecasts,
             share(t.held),
-            share(t.less),
             share(more),
             share(t.nothing),
             mean(t.promised),
@@ -81,7 +78,6 @@ fn judge(losses: &[Option<f64>], now: usize, tally: &mut Tally) {
         .map_or(0.0, |first| first - best);
     tally.forecasts += 1;
     tally.held += usize::from((outlook.low..=outlook.high).contains(&gain));
-    tally.less += usize::from(gain < outlook.low);
     tally.nothing += usize::from(gain == 0.0);
     if gained > 0.0 {
         tally.promised += outlook.median / gained;
