@@ -5,8 +5,10 @@
 pub fn options(words: &[String]) -> Vec<String> {
     let file = |w: &String| w.ends_with(".py") || w.ends_with(".sh");
     let program = words.iter().position(file).or_else(|| {
-        let named = words.iter().position(|w| w == "-c" || w == "-m");
-        named.map(|at| at + 1)
+        let interpreter = words.iter().position(|w| is_interpreter(w))?;
+        let mut behind = words.iter().skip(interpreter);
+        let named = behind.position(|w| w == "-c" || w == "-m")?;
+        Some(interpreter + named + 1)
     });
     let from = program.map_or(1, |at| at + 1);
     let mut found: Vec<String> = Vec::new();
@@ -21,6 +23,12 @@ pub fn options(words: &[String]) -> Vec<String> {
         }
     }
     found
+}
+
+/// Whether a word is a program that runs the text or the module behind an option.
+fn is_interpreter(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or_default();
+    name.starts_with("python") || ["bash", "dash", "sh", "torchrun", "zsh"].contains(&name)
 }
 
 /// The options of a command, those first whose name the error's words have, then those without a value: they switch something on.
@@ -93,6 +101,7 @@ mod tests {
             ["--lr"]
         );
         assert!(options(&words("bash -c exit")).is_empty());
+        assert_eq!(options(&words("./train --lr 1 -m model")), ["--lr", "-m"]);
         let changed =
             |name: &str, value: Option<&str>| with_option(command.clone(), name, value).join(" ");
         assert!(changed("lr", Some("1")).contains("--lr 1 --amp"));

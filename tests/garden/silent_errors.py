@@ -68,6 +68,16 @@ def never_stepped():
             cross_entropy(three(x), classes).backward()
 
 
+def fine_own_steps():
+    optimizer = sgd(three)
+    for _ in range(20):
+        optimizer.zero_grad()
+        cross_entropy(three(x), classes).backward()
+        with torch.no_grad():
+            for parameter in three.parameters():
+                parameter.data.sub_(0.1 * parameter.grad)
+
+
 def name_differs():
     row = {"\ufeffname": "a", "cafe\u0301": "b"}
     try:
@@ -118,7 +128,26 @@ def rows_changed(data=None, row=None):
     return row if row is None else row.sub_(0.5).div_(2.0)
 
 
+def rows_changed_by_minus():
+    def change(data, row):
+        rows_changed_by_minus_at(data, 3)
+        return row
+
+    normalised(change)
+
+
+def rows_changed_by_minus_at(data, at):
+    data.rows[at] -= 0.5
+
+
 def fine_rows():
+    def counts(data, row):
+        data.seen = getattr(data, "seen", torch.zeros(4))
+        data.seen[1].add_(1)
+        torch.add(row, 1, out=data.room[1])
+        return data.room[1].mul_(2).clone()
+
+    normalised(counts)
     normalised(lambda data, row: row.clone().sub_(0.5))
     normalised(lambda data, row: data.room[0].copy_(row).sub_(0.5).clone())
     for _ in range(8):
@@ -358,13 +387,16 @@ def fine_shapes():
 
 
 def fine_names():
-    for error in (KeyError("b"), KeyError(1), FileNotFoundError(2, "none", "/none/none")):
+    class Odd:
+        def __getattr__(self, name):
+            raise SystemExit(7)
+
+    odd, names = Odd(), {"a": 1, "bb": 2, "data_root": 3}
+    asked = [lambda: names["b"], lambda: names[1], lambda: os.environ["DATA_ROOT"], lambda: open("/none/none")]
+    for ask in asked:
         try:
-            names = {"a": 1, "bb": 2}
-            raise error
-        except LookupError:
-            sys.excepthook(type(error), error, error.__traceback__)
-        except OSError:
+            ask()
+        except (LookupError, OSError) as error:
             sys.excepthook(type(error), error, error.__traceback__)
 
 
@@ -390,7 +422,7 @@ def fine_steps():
 
 warnings.simplefilter("ignore")
 for name, act in list(globals().items()):
-    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "default_changed_in", "Kept", "Normalised", "normalised"):
+    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "default_changed_in", "Kept", "Normalised", "normalised", "rows_changed_by_minus_at"):
         # A process notes each kind once.
         child = os.fork()
         if child == 0:

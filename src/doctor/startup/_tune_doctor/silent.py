@@ -53,22 +53,26 @@ class Silent:
         self.look_at_clearing()
 
     def look_at_clearing(self):
-        """Whether gradients are cleared again and again before an optimiser has made its first step."""
+        """Whether gradients are cleared again and again before an optimiser has made its first step, and its weights stay."""
         import functools
 
         from torch.optim import Optimizer
 
         clear = Optimizer.zero_grad
         cleared = [0]
+        weights = {}
 
         @functools.wraps(clear)
-        def watched(*args, **kwargs):
-            if self.unused and not self.has_stepped:
+        def watched(self_, *args, **kwargs):
+            if self.unused and not self.has_stepped and cleared[0] < UNUSED:
                 cleared[0] += 1
-                if cleared[0] == UNUSED:
-                    self.silent("never_stepped")
+                # By a step of the program's own they would change.
+                if cleared[0] in (1, UNUSED):
+                    parameters = [p for group in self_.param_groups for p in group["params"]]
+                    if unchanged(parameters, weights) and cleared[0] == UNUSED:
+                        self.silent("never_stepped")
             self.unused = False
-            return clear(*args, **kwargs)
+            return clear(self_, *args, **kwargs)
 
         Optimizer.zero_grad = watched
 
@@ -90,24 +94,28 @@ class Silent:
                 if self.averages == STEPS:
                     self.silent("updates_lost", "of an average, by lerp_()")
             elif self.fetches:
-                self.look_at_row(name.split(".")[1], args[0])
+                self.look_at_row(name.split(".")[1], args[0], args, kwargs)
         except Exception:
             pass  # Of tensors of other kinds, which may have no strides, nothing is known.
 
-    def look_at_row(self, name, row):
+    def look_at_row(self, name, row, args, kwargs):
         """Whether a row is changed where the dataset keeps it while it is read: in the next epoch it is changed again."""
-        whole = row._base if name in CHANGES or name in SETS else None
-        if whole is None or whole.numel() < 2 * row.numel():
+        filled = name in SETS or kwargs.get("out") is not None
+        row = kwargs.get("out") if kwargs.get("out") is not None else row
+        whole = row._base if filled or name in CHANGES else None
+        # One number may be a count or a mean, which is kept there.
+        if whole is None or row.numel() < 2 or whole.numel() < 2 * row.numel():
             return
+        if name == "copy_" and args[1].data_ptr() == row.data_ptr():
+            return  # What `x[i] -= y` does last.
         kept, changed = self.wholes.get(id(whole), (None, None))
         if kept is None or kept() is not whole:
             if len(self.wholes) > 1000:  # Most are gone.
                 self.wholes.clear()
             kept, changed = self.wholes[id(whole)] = weakref.ref(whole), {}
-        # What is filled anew is room to work in.
-        pass_ = -1 if name in SETS else self.passes
         passes = changed.setdefault(row.storage_offset(), set())
-        passes.add(pass_)
+        # What is filled anew is room to work in.
+        passes.add(-1 if filled else self.passes)
         if len(passes) > 1 and -1 not in passes:
             self.silent("rows_changed")
 
@@ -124,32 +132,40 @@ class Silent:
         return frame and "%s:%d in %s" % (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def stays(parameters, weights):
-    """Whether 16-bit weights are what they were a step ago although they have gradients: the step is rounded away. A few of
-    them are looked at, of which `weights` has copies."""
+def is_plain(tensor):
     import torch
 
-    def is_half(p):
-        plain = type(p) in (torch.Tensor, torch.nn.Parameter)  # Others may be spread over processes.
-        return plain and p.dtype in (torch.bfloat16, torch.float16) and 0 < p.numel() <= 1 << 20
+    # Others may be spread over processes.
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and 0 < tensor.numel() <= 1 << 20
 
-    half = [p for p in parameters if is_half(p)][:8]
-    if not half:
+
+def unchanged(parameters, weights, also=lambda p: True):
+    """Whether some of these, of which `weights` has copies, are what they were when they were looked at the last time."""
+    import torch
+
+    looked_at = [p for p in parameters if is_plain(p)][:8]
+    if not looked_at:
         return False
     try:
         from torch.utils._python_dispatch import _disable_current_modes
 
         with _disable_current_modes(), torch.no_grad():  # By doctor: it is no operation of the program's.
-            same = [id(p) in weights and torch.equal(p, weights[id(p)]) and bool(p.grad.any()) for p in half]
-            weights.update((id(p), p.detach().clone()) for p in half)
+            same = [id(p) in weights and torch.equal(p, weights[id(p)]) and also(p) for p in looked_at]
+            weights.update((id(p), p.detach().clone()) for p in looked_at)
     except Exception:
         return False  # Of a PyTorch that has no such way round its modes, or of sparse gradients, nothing is known.
     return all(same)
 
 
+def stays(parameters, weights):
+    """Whether 16-bit weights are what they were a step ago although they have gradients: the step is rounded away."""
+    half = [p for p in parameters if str(p.dtype) in HALVES]
+    return unchanged(half, weights, lambda p: bool(p.grad.any()))
+
+
 def rounds_away(torch, average, values, weight):
     """Whether an average in 16 bits stays what it is although the values are others: the step towards them is rounded away."""
-    if str(average.dtype) not in HALVES or not 0 < average.numel() <= 1 << 20:
+    if str(average.dtype) not in HALVES or not is_plain(average) or not is_plain(values):
         return False
     try:
         from torch.utils._python_dispatch import _disable_current_modes

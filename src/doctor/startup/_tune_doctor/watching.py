@@ -11,26 +11,34 @@ def loaded(name):
     return None if getattr(getattr(top, "__spec__", None), "_initializing", False) else module
 
 
-# Keys of one dictionary that are looked through.
-KEYS = 10_000
+# Names that are looked through for one that is not found.
+NAMES = 20_000
 
 
-def keys_of(value):
-    """The texts by which something is looked up in a value, or in what an object has."""
-    for of in (value, *list(getattr(value, "__dict__", {}).values())[:100]):
-        # Of a table of pandas', its columns.
-        names = of if isinstance(of, dict) else getattr(of, "columns", ()) if type(of).__module__.startswith("pandas") else ()
-        for name in list(names)[:KEYS]:
-            if isinstance(name, str):
-                yield name
+def keys_in(frame):
+    """The texts by which something can be looked up in what a function has at hand, and in the attributes of its object. Of objects
+    whose classes are not known nothing is asked: it would run the program's code."""
+    values = list(frame.f_locals.values())[:500]
+    attributes = None
+    if "self" in frame.f_locals:
+        attributes = object.__getattribute__(frame.f_locals["self"], "__dict__")
+    if type(attributes) is dict:
+        values += list(attributes.values())[:500]
+    for value in values:
+        kind = type(value)
+        if issubclass(kind, dict):
+            yield from dict.__iter__(value)
+        elif kind.__name__ == "DataFrame" and kind.__module__.startswith("pandas."):
+            yield from value.columns
 
 
-def plain(text):
-    """A name without what is not seen of it: byte-order marks, spaces around it, its Unicode form, case."""
+def plain(text, is_file):
+    """A name without what is not seen of it: byte-order marks, spaces around it, its Unicode form; of a file, its case."""
     import unicodedata
 
     kept = (c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
-    return "".join(kept).strip().casefold()
+    name = "".join(kept).strip()
+    return name.casefold() if is_file else name
 
 
 class Watching:
@@ -108,37 +116,41 @@ class Watching:
             self.note("opened", file=self.opened)
         try:
             self.look_for_name(value)
-        except Exception:
-            pass  # Of values of other kinds nothing is known.
+        except BaseException:
+            pass  # Whatever it is, the program ends by its own error.
 
     def look_for_name(self, error):
         """Whether a name that is not found is there in another form, which looks the same or nearly so: a key of what the
-        frames have, or a file of the folder."""
-        if isinstance(error, KeyError):
-            name = error.args[0] if error.args else None
-        elif isinstance(error, FileNotFoundError) and isinstance(error.filename, (str, bytes)):
-            name = os.path.basename(os.fsdecode(error.filename))
+        function has, or a file of the folder."""
+        is_file = isinstance(error, FileNotFoundError)
+        if is_file and isinstance(error.filename, (str, bytes)):
+            folder, name = os.path.split(os.fsdecode(error.filename))
+        elif isinstance(error, KeyError) and error.args:
+            folder, name = None, error.args[0]
         else:
             return
-        if not isinstance(name, str):
-            return
-        trace, frames = error.__traceback__, []
+        frame, line, trace, last = None, 0, error.__traceback__, ""
         while trace is not None:
-            if self.is_own(trace.tb_frame.f_code.co_filename):
-                frames.append((trace.tb_frame, trace.tb_lineno))
+            last = trace.tb_frame.f_code.co_filename
+            if self.is_own(last):
+                frame, line = trace.tb_frame, trace.tb_lineno
             trace = trace.tb_next
-        for frame, line in reversed(frames[-20:]):
-            if isinstance(error, KeyError):
-                there = (other for value in list(frame.f_locals.values())[:500] for other in keys_of(value))
-            else:
-                there = os.listdir(os.path.dirname(os.fsdecode(error.filename)) or ".")
-            for other in there:
-                if other != name and plain(other) == plain(name):
-                    opened = ", in " + self.opened if self.opened and isinstance(error, KeyError) else ""
-                    code = frame.f_code
-                    at = "%s:%d in %s" % (code.co_filename, line, code.co_name)
-                    self.silent("name_differs", "%s is looked for, %s is there%s" % (ascii(name), ascii(other), opened), at)
-                    return
+        of_environment = not is_file and last == os.__file__ or last == "<frozen os>"
+        if frame is None or type(name) is not str or of_environment:
+            return
+        import itertools
+
+        names = os.listdir(folder or ".") if is_file else keys_in(frame)
+        sought = plain(name, is_file)
+        for other in itertools.islice(names, NAMES):
+            near = type(other) is str and other != name and abs(len(other) - len(name)) <= 8
+            if near and plain(other, is_file) == sought:
+                told = "%s is looked for, %s is there" % (ascii(name), ascii(other))
+                if self.opened and not is_file:
+                    told += "; the file that was opened last is " + self.opened
+                code = frame.f_code
+                self.silent("name_differs", told, "%s:%d in %s" % (code.co_filename, line, code.co_name))
+                return
 
     # Words in the names of what programs write for later runs.
     LEFTOVERS = frozenset(
