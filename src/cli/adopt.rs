@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value as Json, json};
 
 use super::args::{key_value, set_overrides};
-use super::{Common, init_logging, run};
+use super::{Common, run};
 use crate::query::{self, Adoption};
 use adopt::fit::{self, Arrival};
 use adopt::foreign::{Origin, WantedValue};
@@ -54,7 +54,6 @@ pub struct AdoptArgs {
 }
 
 pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let wanted = args.task.as_deref().map_or(Wanted::Studies, Wanted::Task);
     let project = run::project(common, wanted)?;
     let storage = run::storage(&project, common)?;
@@ -78,7 +77,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     let trials = read_trials(&copy, &study, &args.rename, &asked)?;
     let assessment = adopt::assess(&trials, &asked);
     let told = told(args, &copy, &study, &spec, &assessment)?;
-    let loud = !common.json && !common.quiet;
+    let loud = common.loud();
     if loud {
         super::print(&told.text())?;
     }

@@ -101,6 +101,13 @@ pub struct Common {
     pub verbose: u8,
 }
 
+impl Common {
+    /// Whether a person is told how the work goes on.
+    pub(crate) fn loud(&self) -> bool {
+        !self.json && !self.quiet
+    }
+}
+
 /// `tune TASK`: search until the study holds so many finished trials.
 #[derive(Debug, Parser)]
 #[command(

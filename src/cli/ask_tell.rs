@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::path::Path;
 
-use super::{Common, init_logging, run};
+use super::{Common, run};
 use ask_tell::{Input, Session, archive, serve};
 use messages::exit::{Exit, Failure};
 use store::Place;
@@ -14,7 +14,6 @@ pub(super) fn ask_tell(common: &Common) -> Result<Exit, Failure> {
             "--storage: ask-tell takes its database from the field storage of the request init",
         ));
     }
-    init_logging(common, None)?;
     let mut session = Session::new(Box::new(|asked, place| {
         let found = Place::named(&place.storage, Path::new("tune.db"), &run::node())
             .map_err(|e| format!("storage: found {:?}, {e}", place.storage))?;

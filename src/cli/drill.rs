@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::args::{key_value, set_overrides};
 use super::libtorch;
-use super::{Common, RESERVED, init_logging, run};
+use super::{Common, RESERVED, run};
 use config::places::{Wanted, find_task};
 use config::{Deadline, Input, Overrides, Source, resolve, resolve_text};
 use drill::Drill;
@@ -48,7 +48,6 @@ pub struct DrillArgs {
 const DEADLINE: &str = "2s";
 
 pub(super) fn drill(common: &Common, args: &DrillArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let drill = resolved(common, args)?;
     let progress = |what: &str| {
         if !common.quiet {

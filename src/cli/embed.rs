@@ -8,7 +8,7 @@ use strum::EnumMessage;
 
 use super::args::word;
 use super::predict::may_write;
-use super::{Common, init_logging, libtorch, run};
+use super::{Common, libtorch, run};
 use config::Overrides;
 use config::places::Wanted;
 use device::{Device, DevicePolicy, probe};
@@ -58,7 +58,6 @@ pub struct EmbedArgs {
 const MAX_LENGTH: usize = 512;
 
 pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let (models, task) = match &args.task {
         Some(task) => {
             let spec = run::read(
@@ -103,7 +102,7 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
         pooling: args.pooling,
         device: devices.first().copied().unwrap_or(Device::Cpu),
         json: common.json,
-        loud: !common.json && !common.quiet,
+        loud: common.loud(),
     }))
 }
 

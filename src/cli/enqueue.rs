@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Map;
 
 use super::manage::{PATIENCE, warn};
-use super::{Common, EnqueueArgs, init_logging, run};
+use super::{Common, EnqueueArgs, run};
 use crate::query;
 use ask_tell::archive;
 use config::places::Wanted;
@@ -23,7 +23,6 @@ use supervisor::patiently;
 const MOST: u64 = 4 << 20;
 
 pub(super) fn enqueue(common: &Common, args: &EnqueueArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let project = run::project(common, Wanted::Studies)?;
     let storage = run::storage(&project, common)?;
     let mut problems = Vec::new();

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::detect::is_detector;
 use super::predict::RowsArgs;
-use super::{Common, detect, init_logging, libtorch};
+use super::{Common, detect, libtorch};
 use messages::exit::{Exit, Failure};
 use request::predict::Input;
 use request::torch_request::{Evaluate, TorchRequest};
@@ -21,7 +21,6 @@ pub struct EvaluateArgs {
 }
 
 pub(super) fn evaluate(common: &Common, args: &EvaluateArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     if is_detector(&args.rows.dir) {
         return detect::evaluate(common, args);
     }

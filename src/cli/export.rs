@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value as Json, json};
 
 use super::replay::{self, find};
-use super::{Common, init_logging, print, print_json, run};
+use super::{Common, print, print_json, run};
 use crate::query;
 use config::StudySpec;
 use config::places::Wanted;
@@ -66,12 +66,11 @@ struct WeightsOnDisk {
 }
 
 pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     may_write(&args.out, args.force).map_err(|e| Failure::input(format!("--out: {e:#}")))?;
     let project = run::project(common, Wanted::Studies)?;
     let storage = run::storage(&project, common)?;
     let chosen = choose(&storage, args)?;
-    let loud = !common.json && !common.quiet;
+    let loud = common.loud();
     let kind = run::preparation(&chosen.spec.kind)
         .ok_or_else(|| Failure::internal("the task kind has no code".to_owned()))?;
     let found = match find_kept(&storage, &chosen, args)? {

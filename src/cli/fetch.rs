@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
-use super::{Common, init_logging, print, print_json};
+use super::{Common, print, print_json};
 use files::bounded;
 use messages::exit::{Exit, Failure};
 use report::ProgressBar;
@@ -117,9 +117,8 @@ fn request(args: &FetchArgs) -> Result<hub::FetchRequest, Failure> {
 }
 
 pub(super) fn fetch(common: &Common, args: &FetchArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let request = request(args)?;
-    let loud = !common.json && !common.quiet;
+    let loud = common.loud();
     let mut bar = None;
     let fetched = hub::fetch(&request, &mut |step| match step {
         FetchStep::Started(name, bytes) => bar = Some(ProgressBar::bytes(name, bytes, loud)),

@@ -130,6 +130,18 @@ fn told(result: Result<Exit, Failure>) -> ExitCode {
 
 /// A command beside a run.
 fn carry_out(common: &Common, command: &Command) -> ExitCode {
+    let logs = !matches!(
+        command,
+        Command::Worker
+            | Command::Probe(_)
+            | Command::InstallService(_)
+            | Command::Completions(_)
+            | Command::Man(_)
+            | Command::Explain(_)
+    );
+    if logs && let Err(failure) = init_logging(common, None) {
+        return told(Err(failure));
+    }
     let result = match command {
         Command::Worker => return work(),
         Command::Probe(args) => return probe(args),

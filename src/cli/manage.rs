@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::commands::{DeleteArgs, RenameArgs, StopArgs};
-use super::{Common, answer, init_logging, run};
+use super::{Common, answer, run};
 use crate::query::{self, Answer, printable, shell_word};
 use config::places::Wanted;
 use files::paths::places_of;
@@ -49,7 +49,6 @@ impl Answer for Stopped {
 }
 
 pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
     let store = Store::open_read_only(&storage)?;
     let study = store::choose(&store, Some(&args.study))?;
@@ -72,7 +71,7 @@ pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
     };
     let was_suspended = ask_to_stop(&storage, &study, &owner, args.now)?;
     let tell = |text: String| {
-        if !common.quiet && !common.json {
+        if common.loud() {
             report::err(&format!("{}: {text}", printable(&study.name)));
         }
     };
@@ -133,7 +132,6 @@ impl Answer for Deleted {
 }
 
 pub(super) fn delete(common: &Common, args: &DeleteArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
     let store = Store::open_read_only(&storage)?;
     let study = store::choose(&store, Some(&args.study))?;
@@ -209,7 +207,6 @@ impl Answer for Renamed {
 }
 
 pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
     let (old, new) = (&args.study, &args.name);
     config::check_name(new)

@@ -1,14 +1,13 @@
 //! `tune nodes [STUDY] [--forget NAME]`: who works on a study that several nodes share.
 
 use super::commands::NodesArgs;
-use super::{Common, answer, init_logging, run};
+use super::{Common, answer, run};
 use crate::query;
 use config::places::Wanted;
 use messages::exit::{Exit, Failure};
 use store::Store;
 
 pub(super) fn nodes(common: &Common, args: &NodesArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
     if !storage.is_shared() {
         return Err(Failure::input(format!(

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
 use super::detect::{detect, is_detector};
-use super::{Common, init_logging, libtorch};
+use super::{Common, libtorch};
 use device::{Device, DevicePolicy, probe};
 use messages::exit::{Exit, Failure};
 use request::destination;
@@ -186,7 +186,6 @@ pub(super) fn may_write(
 }
 
 pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     if is_detector(&args.rows.dir) {
         return detect(common, args);
     }

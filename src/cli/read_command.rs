@@ -5,7 +5,7 @@ use super::logs::logs;
 use super::report_page::{material, plot, report_page};
 use super::status::status;
 use super::watch::watch;
-use super::{Common, CompareArgs, ReadCommand, TrialsArgs, answer, init_logging, run};
+use super::{Common, CompareArgs, ReadCommand, TrialsArgs, answer, run};
 use crate::query::{self, Faults, Selection, TaskLine, Width};
 use config::places::{Project, Wanted, list_tasks};
 use config::{Overrides, resolve};
@@ -20,7 +20,6 @@ use supervisor::spool;
 const PIPED: usize = 120;
 
 pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let project = run::existing_project(common, Wanted::Studies)?;
     let storage = run::storage(&project, common)?;
     let open = || Store::open_read_only(&storage);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Common, init_logging, libtorch, run};
+use super::{Common, libtorch, run};
 use crate::args::ConfigFlags;
 use config::StudySpec;
 use config::places::Wanted;
@@ -40,7 +40,6 @@ pub struct RehearseArgs {
 }
 
 pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let project = run::project(common, Wanted::Task(&args.task))?;
     let spec = run::read(&project, &args.task, args.asked.overrides())?;
     let devices = libtorch::devices(&spec)?;
@@ -54,7 +53,7 @@ pub(super) fn rehearse_task(common: &Common, args: &RehearseArgs) -> Result<Exit
     }
     let storage = run::storage(&project, common)?;
     let logs = logs_dir(&storage.files(), &spec.study);
-    let loud = !common.json && !common.quiet;
+    let loud = common.loud();
     let library = libtorch::for_workers(&spec, devices[0])?;
     let floor = run::floor(&spec, devices[0]);
     let plan = Rehearsal {

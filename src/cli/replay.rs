@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::Value as Json;
 
-use super::{Common, ReplayArgs, init_logging, libtorch, run};
+use super::{Common, ReplayArgs, libtorch, run};
 use crate::query;
 use adopt::fit;
 use config::StudySpec;
@@ -22,14 +22,13 @@ use supervisor::{Replay, replay, replay_log};
 use task::TrialSpec;
 
 pub(super) fn replay_trial(common: &Common, args: &ReplayArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let project = run::project(common, Wanted::Studies)?;
     let storage = run::storage(&project, common)?;
     let (spec, trial) = find(&storage, &args.study, args.number, args.device.as_ref())?;
     same_inputs(&storage, &args.study, &spec, &trial)?;
     let plan = plan(&storage, spec, &trial, args.blocking)?;
     let shown = query::Replayed::new(&plan, &trial);
-    let loud = !common.json && !common.quiet;
+    let loud = common.loud();
     if loud {
         super::print(&shown.head())?;
     }

@@ -182,7 +182,6 @@ fn injection(
 }
 
 pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let project = existing_project(common, Wanted::Task(&args.task))?;
     let spec = read_with_files(&project, &args.task, args.asked.overrides())?;
     let prepared = prepare(&spec)?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::args::{key_value, set_overrides};
-use super::{Common, init_logging, libtorch, run};
+use super::{Common, libtorch, run};
 use config::places::Wanted;
 use config::{Overrides, Source, StudySpec};
 use device::{Device, DevicePolicy};
@@ -52,7 +52,6 @@ pub struct RungArgs {
 pub(super) const TRACE: &str = "trace";
 
 pub(super) fn rung(common: &Common, args: &RungArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let spec = resolved(common, args)?;
     let rows = args.rows.as_deref().map(rows_of).transpose()?;
     if args.name == TRACE {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
-use super::{Common, answer, init_logging, replay, run};
+use super::{Common, answer, replay, run};
 use crate::query::{self, Answer};
 use config::places::Wanted;
 use device::DevicePolicy;
@@ -176,7 +176,6 @@ enum Outcome {
 }
 
 pub(super) fn simplify(common: &Common, args: &SimplifyArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let project = run::project(common, Wanted::Studies)?;
     let storage = run::storage(&project, common)?;
     let store = Store::open_read_only(&storage)?;
@@ -212,7 +211,7 @@ pub(super) fn simplify(common: &Common, args: &SimplifyArgs) -> Result<Exit, Fai
         left: most,
         until: args.budget.map(|budget| Instant::now() + budget),
         stop: replay::stopped_by_signals()?,
-        loud: !common.json && !common.quiet,
+        loud: common.loud(),
         made: 0,
     };
     let mut simplifier = Simplifier::new(&space, &winner.params, known);

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::commands::StrikeArgs;
 use super::manage::{PATIENCE, warn};
-use super::{Common, answer, init_logging, run};
+use super::{Common, answer, run};
 use crate::query::{Answer, printable};
 use config::places::Wanted;
 use messages::exit::{Exit, Failure};
@@ -35,7 +35,6 @@ impl Answer for Struck {
 }
 
 pub(super) fn strike(common: &Common, args: &StrikeArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
     let number = args.number;
     let why = args.why.as_deref().map(str::trim);

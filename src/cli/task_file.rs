@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::args::{Common, ConfigFlags};
 use super::run;
-use super::{done, init_logging, print, print_json};
+use super::{done, print, print_json};
 use config::kinds::KINDS;
 use config::places::Wanted;
 use config::{as_json, as_toml};
@@ -47,7 +47,6 @@ struct SchemaArgs {
 }
 
 pub(super) fn config(common: &Common, args: &ConfigArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     match &args.command {
         ConfigCommand::Show(args) => show(common, args),
         ConfigCommand::Schema(args) => schema(args),

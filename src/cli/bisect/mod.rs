@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Common, init_logging, replay, run};
+use super::{Common, replay, run};
 use config::places::Wanted;
 use device::DevicePolicy;
 use doctor::bisect::{Between, End, Oracle, Parts, Threshold};
@@ -42,7 +42,6 @@ pub struct BisectArgs {
 const SURVIVORS: usize = 3;
 
 pub(super) fn bisect(common: &Common, args: &BisectArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let project = run::project(common, Wanted::Studies)?;
     let storage = run::storage(&project, common)?;
     let (spec, trial) = replay::find(&storage, &args.study, args.number, args.device.as_ref())?;
@@ -52,7 +51,7 @@ pub(super) fn bisect(common: &Common, args: &BisectArgs) -> Result<Exit, Failure
     let plan = replay::plan(&storage, spec.clone(), &trial, false)?;
     let tune = run::command_in(common, &project)?;
     let mut found = Found::new(&plan, &tune);
-    let mut runs = Runs::new(plan, recorded, args.budget, !common.json && !common.quiet)?;
+    let mut runs = Runs::new(plan, recorded, args.budget, common.loud())?;
     let outcome = Search {
         runs: &mut runs,
         space: &spec.space,

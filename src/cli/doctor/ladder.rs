@@ -38,7 +38,7 @@ const MOST: u64 = 1 << 20;
 /// The task's configuration has problems, or no process can be started.
 pub(super) fn climb(common: &Common, args: &DoctorArgs, task: &str) -> Result<Ladder, Failure> {
     let site = Site::new(common, args, task)?;
-    let loud = !common.json && !common.quiet;
+    let loud = common.loud();
     let ends = Instant::now() + args.budget;
     let told = |step: Step| {
         if loud {

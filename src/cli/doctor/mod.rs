@@ -14,9 +14,9 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use super::Common;
 use super::args::key_value;
 use super::query::Answer;
-use super::{Common, init_logging};
 use doctor::ladder::Ladder;
 use doctor::machine::Cards;
 use doctor::{Check, Outcome};
@@ -106,7 +106,6 @@ pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> Result<Exit, Failure
     {
         return Err(failure);
     }
-    init_logging(common, None)?;
     let mut machine = machine::checks(common)?;
     let runs = args.task.is_some() || !args.run.is_empty();
     let before = runs.then(Cards::look).flatten();

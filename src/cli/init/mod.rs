@@ -14,7 +14,7 @@ use clap::Args;
 use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
-use super::{Common, RESERVED, answer as tell, init_logging, run, task_file};
+use super::{Common, RESERVED, answer as tell, run, task_file};
 use crate::doctor::CENTURY;
 use crate::query::{Answer, printable, shell_word};
 use config::places::{Project, Wanted, find_project, holds};
@@ -141,11 +141,10 @@ impl Answer for Made {
 }
 
 pub(super) fn init(common: &Common, args: &InitArgs) -> Result<Exit, Failure> {
-    init_logging(common, None)?;
     let cwd = run::working_directory()?;
     let project = project(common, &cwd)?;
     let asked;
-    let loud = !common.json && !common.quiet;
+    let loud = common.loud();
     if loud && common.dir.is_none() && project.dir != cwd {
         let dir = project.dir.display();
         report::err(&format!(

@@ -244,9 +244,11 @@ impl StudyState {
             StudyState::Error => {
                 let code = last.and_then(|run| run.exit).unwrap_or_default();
                 let meaning = Exit::meaning_of(code);
-                format!(
-                    "ended{at} with exit code {code} ({meaning}); mend the cause, then the same command goes on"
-                )
+                let first = match code == Exit::Internal.code() {
+                    true => "report it if it comes again: the same command goes on",
+                    false => "mend the cause, then the same command goes on",
+                };
+                format!("ended{at} with exit code {code} ({meaning}); {first}")
             }
             StudyState::New => "tune has not run it yet".to_owned(),
         }

@@ -195,7 +195,6 @@ while [ -n \"$told\" ]; do told=; wait $run; code=$?; done
 }
 
 pub(super) fn submit(common: &Common, args: SubmitArgs) -> Result<Exit, Failure> {
-    super::init_logging(common, None)?;
     let (flags, words, options) = meant(args)?;
     let engine = flags.on.or_else(here).ok_or_else(|| {
         Failure::input("--on: found none of sbatch, hq and kubectl here; expected slurm, hyperqueue or kubernetes")

@@ -277,3 +277,25 @@ fn trials_are_filtered_sorted_and_shown_by_their_keys() {
     .unwrap();
     assert!(table.starts_with("trial        lr  seed\n"), "{table}");
 }
+
+#[test]
+fn a_trial_that_violates_a_constraint_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path().join("tune.db")).unwrap();
+    let mut trial = FrozenTrial::new(0, TrialState::Complete, [].into());
+    trial.values = vec![0.5];
+    let constraints = json!([-1.0, 1.0]);
+    trial
+        .system_attrs
+        .insert("constraints".to_owned(), constraints);
+    let study = store::NewStudy {
+        name: "s",
+        directions: &[Direction::Minimize],
+        user_attrs: &Map::new(),
+        identity: &Map::new(),
+    };
+    store.create_study(&study, &[trial]).unwrap();
+    let study = choose(&store, None).unwrap();
+    let shown = trials_table(&store, &study, &everything(), Width::Of(80)).unwrap();
+    assert!(shown.contains("against a constraint"), "{shown}");
+}
