@@ -38,12 +38,7 @@ impl Store {
                 "AND t.state = 'PRUNED' AND r.\"key\" IN ('infeasible', 'fault')",
                 |t| &mut t.user_attrs,
             )?;
-            reader.read_attributes(
-                "trial_system_attributes",
-                "AND t.state = 'COMPLETE'
-                 AND (r.\"key\" = 'constraints' OR substr(r.\"key\", 1, 12) = 'constraints:')",
-                |t| &mut t.system_attrs,
-            )?;
+            reader.read_constraints()?;
             Ok(reader.trials)
         })
     }
@@ -65,7 +60,7 @@ impl Store {
     }
 
     /// All trials of a study, or those in this state, ascending by number, with what a table of them
-    /// shows: states, times, values, parameters, and the user attributes with these keys.
+    /// shows: states, times, values, parameters, constraints, and the user attributes with these keys.
     /// Several times cheaper than [`Store::trials`].
     ///
     /// # Errors
@@ -84,6 +79,7 @@ impl Store {
             reader.read_values()?;
             let among = format!("AND {}", conn.among_texts("r.\"key\"", keys));
             reader.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs)?;
+            reader.read_constraints()?;
             Ok(reader.trials)
         })
     }
@@ -367,6 +363,16 @@ impl<'a> Reader<'a> {
                 trial.intermediate.insert(step, value);
                 Ok(())
             },
+        )
+    }
+
+    /// The constraints of complete trials: by those of others nothing is chosen.
+    fn read_constraints(&mut self) -> Result<(), Kind> {
+        self.read_attributes(
+            "trial_system_attributes",
+            "AND t.state = 'COMPLETE'
+             AND (r.\"key\" = 'constraints' OR substr(r.\"key\", 1, 12) = 'constraints:')",
+            |t| &mut t.system_attrs,
         )
     }
 

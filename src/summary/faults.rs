@@ -12,7 +12,7 @@ use report::format;
 use search::importance::grouped;
 use search::space::Value;
 use search::study::carry::COPIED_FROM;
-use search::study::{FrozenTrial, Purpose, TrialState};
+use search::study::{FrozenTrial, Job, Purpose, TrialState};
 use store::AttemptRecord;
 
 /// Attempts that ended by a fault of one kind.
@@ -87,7 +87,7 @@ pub(crate) fn by_kind(material: &Material) -> Vec<FaultCost> {
 
 /// Something that was trained.
 pub(crate) struct Training<'a> {
-    pub purpose: Purpose,
+    pub job: Job,
     /// How it ended; `None` where nobody has noted it.
     pub outcome: Option<&'a str>,
     /// Seconds since 1970.
@@ -116,7 +116,7 @@ pub(crate) fn trainings(material: &Material) -> Vec<Training<'_>> {
         let (from, to) = span(&attempt.started, &attempt.ended)?;
         let outcome = attempt.outcome.as_deref();
         Some(Training {
-            purpose: job.purpose,
+            job: *job,
             outcome,
             from,
             to,
@@ -129,13 +129,27 @@ pub(crate) fn trainings(material: &Material) -> Vec<Training<'_>> {
     let others = others.filter_map(|trial| {
         let (from, to) = span(trial.datetime_start.as_deref()?, &trial.datetime_complete)?;
         Some(Training {
-            purpose: Purpose::Search,
+            job: Job {
+                number: trial.number,
+                purpose: Purpose::Search,
+            },
             outcome: None,
             from,
             to,
         })
     });
     attempts.chain(others).collect()
+}
+
+/// The seconds that the search's trainings of each trial have taken together: between two of them it may have waited for days.
+pub(crate) fn times(material: &Material) -> BTreeMap<u64, f64> {
+    let mut times = BTreeMap::new();
+    for training in trainings(material) {
+        if training.job.searches() {
+            *times.entry(training.job.number).or_default() += training.to - training.from;
+        }
+    }
+    times
 }
 
 /// Where the time went.

@@ -9,7 +9,6 @@ use crate::facts::{Facts, Sentence};
 use crate::figures::{Figure, Kind, Panel, figure};
 use crate::{Material, shown};
 use chart::{Chart, Size, Theme, css, escaped};
-use messages::number_from_json;
 use report::format::{param, plural, value};
 use search::study::FrozenTrial;
 use store::StudySummary;
@@ -384,18 +383,20 @@ fn best_trials(out: &mut String, m: &Material, facts: &Facts) {
         let _ = write!(out, "<th scope=\"col\">{}</th>", escaped(&shown(name)));
     }
     *out += "</tr></thead><tbody>";
+    let took = crate::faults::times(m);
     for trial in best {
-        row(out, trial, &names);
+        let took = took.get(&trial.number).copied();
+        row(out, trial, took, &names);
     }
     *out += "</tbody></table></div></section>";
 }
 
-fn row(out: &mut String, trial: &FrozenTrial, names: &[&str]) {
+fn row(out: &mut String, trial: &FrozenTrial, took: Option<f64>, names: &[&str]) {
     let _ = write!(out, "<tr><th scope=\"row\">{}</th>", trial.number);
     for x in &trial.values {
         let _ = write!(out, "<td data-v=\"{x}\">{}</td>", value(*x));
     }
-    let _ = match took(trial) {
+    let _ = match took {
         Some(s) => write!(
             out,
             "<td data-v=\"{s}\">{}</td>",
@@ -416,14 +417,6 @@ fn row(out: &mut String, trial: &FrozenTrial, names: &[&str]) {
         };
     }
     *out += "</tr>";
-}
-
-/// Seconds that a trial has taken, by its own account; of one that has none, from its start to its end. Between two attempts
-/// nobody may have run it for days.
-fn took(trial: &FrozenTrial) -> Option<f64> {
-    let noted = trial.user_attrs.get("runtime_s").and_then(number_from_json);
-    let at = |time: &Option<String>| crate::seconds(time.as_deref()?);
-    noted.or_else(|| Some(at(&trial.datetime_complete)? - at(&trial.datetime_start)?))
 }
 
 fn left_out(out: &mut String, facts: &Facts) {

@@ -310,8 +310,17 @@ fn a_trial_took_what_its_trainings_took_not_the_days_between_them() {
     one.datetime_start = Some(time(0));
     one.datetime_complete = Some(time(80_000));
     assert!(page_of(vec![one.clone()]).contains("<td data-v=\"80000\">"));
-    one.user_attrs.insert("runtime_s".to_owned(), json!(90.5));
-    assert!(page_of(vec![one]).contains("<td data-v=\"90.5\">"));
+    let job = Job {
+        number: 3,
+        purpose: Purpose::Search,
+    };
+    let attempts = [
+        attempt(0, 0, (0, 90), "interrupted"),
+        attempt(1, 0, (79_990, 80_000), "complete"),
+    ];
+    let material = study(vec![one], attempts.map(|a| (job, a)).into());
+    let page = Page::new(&material, &Facts::new(&material), Scripts::Alone).html();
+    assert!(page.contains("<td data-v=\"100\">"));
 }
 
 #[test]

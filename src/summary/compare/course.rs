@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::faults::trainings;
 use crate::{Material, seconds};
 use messages::any_float;
-use search::study::{Direction, Purpose};
+use search::study::Direction;
 
 /// How a search went on.
 pub(crate) struct Course {
@@ -56,7 +56,7 @@ impl Course {
             }
         }
         let trainings = trainings(material);
-        let search = trainings.iter().filter(|t| t.purpose == Purpose::Search);
+        let search = trainings.iter().filter(|t| t.job.searches());
         let spans: Vec<(f64, f64)> = search.map(|t| (t.from, t.to)).collect();
         let by = |time: f64| {
             let done = spans

@@ -222,6 +222,8 @@ pub struct Core {
     asked_to_stop: Option<(Exit, String)>,
     /// A program was seen to keep checkpoints.
     programs_keep_state: bool,
+    /// Of attempts, so far.
+    warnings: usize,
     /// Whose weights are kept; `None`: nobody's.
     weights: Option<Weights>,
     pending: BTreeMap<u64, Pending>,
@@ -322,6 +324,7 @@ impl Core {
             looked_at: 0,
             asked_to_stop: None,
             programs_keep_state: false,
+            warnings: 0,
             weights,
             pending: BTreeMap::new(),
             outbox: Vec::new(),

@@ -14,6 +14,9 @@ use task::{Ended, Epoch};
 /// What is noted of a suspect's second attempt that went well.
 const VICTIM: &str = "it passed with blocking launches: the trial had been a victim";
 
+/// So many warnings of attempts are told in a run: what is said of each trial alike is known by then.
+const WARNINGS: usize = 20;
+
 impl Core {
     pub(super) fn on_message(&mut self, slot: usize, message: FromWorker) {
         // It is being ended for what it did, or did not do: what it said meanwhile comes too late.
@@ -61,7 +64,13 @@ impl Core {
             AttemptEvent::Stepped(_) | AttemptEvent::Planned(_) => {}
             AttemptEvent::KeepsState => self.programs_keep_state = true,
             AttemptEvent::Warned(what) => {
-                let message = format!("{job}: {what}");
+                self.warnings += 1;
+                let last = match self.warnings {
+                    ..WARNINGS => "",
+                    WARNINGS => "; warnings of further trials are in their logs alone",
+                    _ => return,
+                };
+                let message = format!("{job}: {what}{last}");
                 self.report(report::Event::Warned { message });
             }
             AttemptEvent::EpochFinished(epoch) => self.on_epoch(slot, job, epoch),

@@ -365,7 +365,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// This worker was asked to end. so is the program, and then the worker follows.
+    /// This worker was asked to end: so is the program, and then the worker follows.
     fn check_signals(&mut self) {
         if program::has_come(self.signals) {
             self.state.leaving = true;

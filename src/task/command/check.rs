@@ -138,14 +138,16 @@ impl Check<'_> {
             }
         }
         for name in names.iter().filter(|name| !template::is_name(name)) {
-            let braces = format!("{{{name}}}");
-            if run.iter().any(|argument| argument.contains(&braces)) {
+            if run
+                .iter()
+                .any(|argument| template::has_braces(argument, name))
+            {
                 let expected = format!(
                     "a name that begins with a letter or _ and has letters, digits, _, . and - alone; of this one the \
                      program gets the value in TUNE_PARAMS_FILE and in {}",
                     template::variable(name)
                 );
-                self.problem(RUN, format!("{braces}, which stays as it is"), expected);
+                self.problem(RUN, format!("{{{name}}}, which stays as it is"), expected);
             }
         }
         let mut variables: BTreeMap<String, &String> = BTreeMap::new();

@@ -33,6 +33,13 @@ pub fn is_name(name: &str) -> bool {
     names(&[format!("{{{name}}}")]) == [name]
 }
 
+/// Whether a text has this name in braces that are neither the shell's nor doubled.
+pub fn has_braces(text: &str, name: &str) -> bool {
+    let braces = format!("{{{name}}}");
+    let mut found = text.match_indices(&braces);
+    found.any(|(at, _)| !text[..at].ends_with(['$', '{']))
+}
+
 /// A text with something else in the place of each name in braces: what `put` makes of the name, and of the byte at
 /// which it stands.
 pub fn replace(text: &str, put: impl Fn(&str, usize) -> String) -> String {
@@ -165,6 +172,8 @@ mod tests {
             names(&arguments(&["{日本} {größe} {2nd} {a b}"])),
             ["日本", "größe"]
         );
+        assert!(has_braces("--x={a b}", "a b") && has_braces("${1} {1}", "1"));
+        assert!(!has_braces("${1} {{1}} {2}", "1"));
         assert!(is_name("optim.lr") && !is_name("a b") && !is_name("2nd") && !is_name("f=b"));
     }
 

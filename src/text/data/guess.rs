@@ -111,7 +111,11 @@ impl Column {
             || self.name.ends_with("Id");
         let named = ids || ["", "id", "index", "unnamed: 0"].contains(&name.as_str());
         // A word that is another one in each row tells nothing of the next, whatever its column is called.
-        let words = rows >= MANY_ROWS && !self.is_number();
+        let numbers = self
+            .distinct
+            .iter()
+            .filter(|v| as_number(v.trim()).is_some());
+        let words = rows >= MANY_ROWS && numbers.count() * 2 < self.distinct.len();
         (named || words) && self.distinct.len() == rows && !self.has_fractions()
     }
 
@@ -203,10 +207,12 @@ struct Unclear {
 fn with_commas(path: &Path, separator: &str, decimal: bool) -> String {
     let rows = format!("csv.reader(sys.stdin, delimiter='{separator}')");
     let rows = match decimal {
-        true => format!("[c.replace(',', '.') for c in row] for row in {rows}"),
+        true => format!(
+            "[re.sub(r'^([-+]?\\d*),(\\d+)$', r'\\1.\\2', cell) for cell in row] for row in {rows}"
+        ),
         false => rows,
     };
-    let program = format!("import csv,sys; csv.writer(sys.stdout).writerows({rows})");
+    let program = format!("import csv,re,sys; csv.writer(sys.stdout).writerows({rows})");
     format!(
         "this makes one: python3 -c \"{program}\" < {} > NEW.csv",
         path.display()
@@ -233,10 +239,13 @@ fn other_separator(path: &Path, columns: &[Column], decimal: bool) -> Option<Str
     ))
 }
 
-/// Whether a header looks like a row of data: numbers alone, which do not count the columns.
+/// Whether a header looks like a row of data: numbers alone, unless they count up, as numbers of columns and years do.
 fn looks_like_data(columns: &[Column]) -> bool {
     let numbers: Option<Vec<f64>> = columns.iter().map(|c| as_number(c.name.trim())).collect();
-    let counts = |numbers: &[f64]| numbers.windows(2).all(|pair| pair[1] == pair[0] + 1.0);
+    let counts = |numbers: &[f64]| {
+        let whole = numbers.iter().all(|x| x.fract() == 0.0);
+        whole && numbers.windows(2).all(|pair| pair[0] < pair[1])
+    };
     numbers.is_some_and(|numbers| numbers.len() > 1 && !counts(&numbers))
 }
 
@@ -272,7 +281,7 @@ fn read(path: &Path, format: Format, problems: &mut FileProblems) -> Vec<Column>
     }
     // Those of a header whose rows are all wrong.
     add_columns(&mut columns, table.columns());
-    judge(path, &columns, rows, problems);
+    judge(path, format, &columns, rows, problems);
     columns
 }
 
@@ -286,13 +295,13 @@ fn add_columns(columns: &mut Vec<Column>, names: &[String]) {
 }
 
 /// What is wrong with a file as a whole.
-fn judge(path: &Path, columns: &[Column], rows: usize, problems: &mut FileProblems) {
-    if !problems.is_empty()
-        && let Some(expected) = other_separator(path, columns, true)
-    {
-        let found = "rows with commas, below a header without".to_owned();
-        return problems.instead("--csv", found, &expected);
-    }
+fn judge(
+    path: &Path,
+    format: Format,
+    columns: &[Column],
+    rows: usize,
+    problems: &mut FileProblems,
+) {
     let wrong = problems.of_kind(UTF_8);
     if wrong > 0 {
         let found = format!("{wrong} cells or lines that are not UTF-8, of {rows} rows");
@@ -302,10 +311,15 @@ fn judge(path: &Path, columns: &[Column], rows: usize, problems: &mut FileProble
             path.extension().unwrap_or_default().display()
         );
         problems.instead("--csv", found, &expected);
+    } else if !problems.is_empty()
+        && let Some(expected) = other_separator(path, columns, true)
+    {
+        let found = "a header of one column, and rows of several".to_owned();
+        problems.instead("--csv", found, &expected);
     }
     let earlier = |at: usize, name: &str| columns[..at].iter().any(|c| c.name == name);
     let twice = (columns.iter().enumerate()).find(|(at, c)| earlier(*at, &c.name));
-    if looks_like_data(columns) {
+    if matches!(format, Format::Csv) && looks_like_data(columns) {
         let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
         problems.file(
             "--csv",
@@ -646,7 +660,7 @@ mod tests {
             .collect();
         let error = likely("x.csv", &format!("a;b;c\n{rows}")).unwrap_err();
         assert_eq!(error.0.len(), 1, "{error}");
-        assert!(error.to_string().contains("c.replace(',', '.')"), "{error}");
+        assert!(error.to_string().contains("re.sub("), "{error}");
     }
 
     #[test]
