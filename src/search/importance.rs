@@ -39,9 +39,8 @@ const BLOCK: usize = 30;
 /// Most groups that a number's values are put in.
 const GROUPS: usize = 6;
 
-/// Trials in a group, at least about: three groups of the fewest trials see a best value in the middle of a range, which two
-/// do not.
-const SMALLEST: usize = 6;
+/// Fewest groups that a number's values are put in: a best value in the middle of a range is not seen by two.
+const FEWEST_GROUPS: usize = 3;
 
 /// Permutations that beat the real values before a parameter is given up as dead.
 const BEATEN: usize = 20;
@@ -180,7 +179,7 @@ impl Column {
             .iter()
             .filter_map(|(params, value)| Some((params.get(name)?, *value)))
             .collect();
-        let groups = grouped(&rows.iter().map(|r| r.0).collect::<Vec<_>>(), SMALLEST);
+        let groups = grouped(&rows.iter().map(|r| r.0).collect::<Vec<_>>(), FEWEST_GROUPS);
         let mut sizes = vec![0.0; groups.iter().max().map_or(0, |g| g + 1)];
         for &group in &groups {
             sizes[group] += 1.0;
@@ -264,8 +263,8 @@ impl Column {
 }
 
 /// Groups of similar values: each value by itself where there are few or where they are no
-/// numbers, else groups of about equal size, of `smallest` at least.
-pub fn grouped(values: &[&Value], smallest: usize) -> Vec<usize> {
+/// numbers, else groups of about equal size, `fewest` at least.
+pub fn grouped(values: &[&Value], fewest: usize) -> Vec<usize> {
     let numbers: Option<Vec<f64>> = values.iter().map(|v| v.as_f64()).collect();
     let Some(numbers) = numbers else {
         let mut seen: Vec<&Value> = Vec::new();
@@ -287,7 +286,7 @@ pub fn grouped(values: &[&Value], smallest: usize) -> Vec<usize> {
         return numbers.iter().map(find).collect();
     }
     let n = numbers.len();
-    let wanted = (n / smallest).clamp(2, GROUPS);
+    let wanted = (n / 12).clamp(fewest, GROUPS);
     let raw: Vec<usize> = middle_ranks(&numbers)
         .into_iter()
         .map(|rank| (((rank - 0.5) * wanted as f64 / n as f64) as usize).min(wanted - 1))

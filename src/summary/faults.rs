@@ -187,8 +187,8 @@ pub struct Lift {
 /// Fewer faulty trials than this say nothing about values.
 const FEWEST: usize = 5;
 
-/// Trials in a group of similar numbers, at least about: faults are rare.
-const GROUP: usize = 12;
+/// Fewest groups of similar numbers: faults are rare.
+const FEWEST_GROUPS: usize = 2;
 
 /// Whether something went wrong in a trial that its own values may have caused.
 fn faulty(trial: &FrozenTrial, faulted: &BTreeSet<u64>) -> bool {
@@ -255,7 +255,7 @@ fn groups(ended: &[(&FrozenTrial, bool)], name: &str) -> Vec<Group> {
     let with: Vec<(&Value, bool)> = with.collect();
     let of = grouped(
         &with.iter().map(|(value, _)| *value).collect::<Vec<_>>(),
-        GROUP,
+        FEWEST_GROUPS,
     );
     let all_bad = ended.iter().filter(|(_, bad)| *bad).count() as u64;
     let count = of.iter().max().map_or(0, |last| last + 1);
