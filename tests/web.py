@@ -157,6 +157,24 @@ BRUSHED = """(() => {
   return lines > 0 && some > 0 && some < lines && none === 0 ? [] : [`${some} and ${none} of ${lines} lines are out`];
 })()"""
 
+# A fifth of the width of each chart fills its frame, with other numbers along it, and the whole chart comes back.
+ZOOMED = """(() => {
+  const wrong = [], drawn = [...document.querySelectorAll("svg[data-frame]")].filter((e) => e.getBoundingClientRect().width);
+  for (const chart of drawn.filter((e) => !e.closest(".small"))) {
+    const controls = chart.nextElementSibling, name = chart.querySelector("title").textContent;
+    if (!controls?.matches("details.zoom")) { wrong.push(name + " has no controls"); continue; }
+    const seen = () => [chart.querySelector(".ticks").innerHTML, chart.querySelector(".marks").getAttribute("transform")];
+    controls.open = true;
+    const before = seen(), [from, to] = controls.querySelectorAll("input");
+    for (const [input, value] of [[from, 0.4], [to, 0.6]]) { input.value = value; input.dispatchEvent(new Event("input")); }
+    const [ticks, move] = seen(), scale = Number(move.match(/[\\d.]+/)[0]);
+    if (Math.abs(scale - 5) > 1e-6 || ticks === before[0] || !ticks.includes("<text")) wrong.push(`${name}: ${move}, ${ticks.slice(0, 200)}`);
+    controls.querySelector("button").click();
+    if (JSON.stringify(seen()) !== JSON.stringify(before)) wrong.push(name + " does not come back");
+  }
+  return wrong;
+})()"""
+
 
 # Milliseconds until a page and all that it draws at once is there.
 OPENED = "performance.getEntriesByType('navigation')[0].loadEventEnd"
@@ -193,7 +211,7 @@ def live(page, tune, folder):
         wrong = list(page.complaints(url))
         right = not parts["header"] and not parts["history"] and parts["repeats"]
         wrong += [] if right else [f"kept (true) or taken anew (false): {parts}"]
-        wrong += [f"{what}: {found}" for what, e in [("not sorted", SORTED), ("not brushed", BRUSHED)] for found in page.value(e)]
+        wrong += [f"{what}: {found}" for what, e in [("not sorted", SORTED), ("not brushed", BRUSHED), ("not zoomed", ZOOMED)] for found in page.value(e)]
         print(f"of the live page stayed: {', '.join(name for name, kept in parts.items() if kept)}")
         return wrong
     finally:
@@ -207,7 +225,7 @@ def check(page, file, width, dark, axe, pictures, opened):
     opened[file.name] = max(opened.get(file.name, 0), page.value(OPENED))
     wrong = []
     for what, expression in [("wider than the window", OVERFLOW), ("not reached by keyboard", REACHED),
-                             ("not sorted", SORTED), ("not brushed", BRUSHED)]:
+                             ("not sorted", SORTED), ("not brushed", BRUSHED), ("not zoomed", ZOOMED)]:
         wrong += [f"{what}: {found}" for found in page.value(expression) or []]
     wrong += page.complaints(url)
     if axe:

@@ -98,6 +98,17 @@ impl Scale {
         }
     }
 
+    /// Kind and ends for a script, where between them there is a number at each place.
+    pub(crate) fn attribute(&self) -> Option<String> {
+        let kind = match self.kind {
+            Kind::Linear => "linear",
+            Kind::Whole => "whole",
+            Kind::Log => "log",
+            Kind::Seconds | Kind::Bare | Kind::Names(_) => return None,
+        };
+        Some(format!("{kind} {} {}", self.low, self.high))
+    }
+
     pub(crate) fn is_log(&self) -> bool {
         self.kind == Kind::Log
     }

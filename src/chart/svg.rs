@@ -19,16 +19,20 @@ impl Chart {
     /// The chart in this size: for a page that has the [`css`] of [`Theme::Auto`] where `theme` is `None`, else by itself.
     pub fn svg(&self, size: Size, theme: Option<Theme>) -> String {
         let frame = Frame::new(self, size);
-        let mut out = self.head(size, theme);
+        // A file has no script.
+        let zoom = theme.is_none().then(|| frame.zoom()).flatten();
+        let mut out = self.head(size, theme, &zoom.unwrap_or_default());
         frame.legend(&mut out);
         frame.axes(&mut out);
+        out += "<g class=\"marks\">";
         for layer in &self.layers {
             frame.mark(&mut out, layer);
         }
-        out + "</svg>"
+        out + "</g></svg>"
     }
 
-    fn head(&self, size: Size, theme: Option<Theme>) -> String {
+    /// The first element, with more attributes of it in `zoom`.
+    fn head(&self, size: Size, theme: Option<Theme>, zoom: &str) -> String {
         let Size { width, height } = size;
         let id = escaped(&self.id);
         let (w, h) = (px(width), px(height));
@@ -40,7 +44,7 @@ impl Chart {
             }
         };
         let mut out = format!(
-            "<svg class=\"chart\" viewBox=\"0 0 {w} {h}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\"{alone}>\
+            "<svg class=\"chart\" viewBox=\"0 0 {w} {h}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\"{alone}{zoom}>\
              <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
             escaped(&self.title),
             escaped(&self.description)
@@ -108,6 +112,21 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// What a page's script needs to know to show a part of the chart as a whole: where the frame is, and both scales. `None` where
+    /// one of them has names or times.
+    fn zoom(&self) -> Option<String> {
+        let (x, y) = (
+            self.chart.x.scale.attribute()?,
+            self.chart.y.scale.attribute()?,
+        );
+        let frame = [self.left, self.right, self.top, self.bottom]
+            .map(px)
+            .join(" ");
+        Some(format!(
+            " data-frame=\"{frame}\" data-x=\"{x}\" data-y=\"{y}\""
+        ))
+    }
+
     fn x(&self, share: f64) -> f64 {
         self.left + share * (self.right - self.left)
     }
@@ -166,8 +185,10 @@ impl<'a> Frame<'a> {
     }
 
     fn axes(&self, out: &mut String) {
+        *out += "<g class=\"ticks\">";
         self.vertical_axis(out);
         self.horizontal_axis(out);
+        *out += "</g>";
         let Size { height, .. } = self.size;
         if !self.chart.y.label.is_empty() {
             let label = fitted(&self.chart.y.label, self.right);

@@ -33,6 +33,23 @@ fn unit() -> Scale {
 }
 
 #[test]
+fn a_page_is_told_where_the_frame_is_and_what_the_scales_are_a_file_is_not() {
+    let log = || Scale::new(Kind::Log, 0.001, 10.0);
+    let of = |x, theme| chart(x, log(), Vec::new()).svg(SIZE, theme);
+    let page = of(unit(), None);
+    assert!(
+        page.contains("data-x=\"linear 0 1\" data-y=\"log 0.001 10\""),
+        "{page}"
+    );
+    assert!(
+        page.contains("<g class=\"ticks\">") && page.ends_with("<g class=\"marks\"></g></svg>")
+    );
+    assert!(!of(unit(), Some(Theme::Light)).contains("data-"));
+    let names = Scale::names(["a".to_owned(), "b".to_owned()]);
+    assert!(!of(names, None).contains("data-"));
+}
+
+#[test]
 fn ticks_are_round_numbers_with_the_digits_that_tell_them_apart() {
     let linear = Scale::between;
     assert_eq!(

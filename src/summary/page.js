@@ -111,6 +111,7 @@ const start = (root) => {
     limits.hidden = false;
     apply();
   }
+  for (const chart of root.querySelectorAll("figure > svg[data-frame]")) if (!chart.closest(".small")) new Zoom(chart);
 };
 start(document);
 addEventListener("beforeprint", () => document.querySelectorAll("details:not([hidden])").forEach((part) => (part.open = true)));

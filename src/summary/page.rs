@@ -15,6 +15,7 @@ use store::StudySummary;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+const ZOOM: &str = include_str!("zoom.js");
 const LIVE: &str = include_str!("live.js");
 
 /// Pixels of a chart that has the width of the page, of one on a phone, and of a small one.
@@ -71,8 +72,8 @@ impl Page {
             .filter_map(|kind| figure(*kind, m, facts, &[]).ok())
             .collect();
         let scripts: &[&str] = match scripts {
-            Scripts::Alone => &[SCRIPT],
-            Scripts::Live => &[SCRIPT, LIVE],
+            Scripts::Alone => &[ZOOM, SCRIPT],
+            Scripts::Live => &[ZOOM, SCRIPT, LIVE],
         };
         let mut parts = Vec::new();
         let mut add = |name, write: &dyn Fn(&mut String)| {

@@ -336,7 +336,7 @@ fn more(m: &Material, facts: &Facts) -> Option<String> {
     let mut text = match outlook.high > 0.0 {
         false => format!("{ahead} more would most likely not better the best value."),
         true => format!(
-            "{ahead} more would better the best value with a chance of {:.0} %; in 80 % of such cases by no more than {}.",
+            "{ahead} more would better the best value with a chance of {:.0} %, and with one of 80 % by no more than {}.",
             100.0 * outlook.chance,
             rough(outlook.high)
         ),
