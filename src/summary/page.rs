@@ -14,8 +14,7 @@ use search::study::FrozenTrial;
 use store::StudySummary;
 
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
-const ZOOM: &str = include_str!("zoom.js");
+const SCRIPT: &str = concat!(include_str!("zoom.js"), include_str!("page.js"));
 const LIVE: &str = include_str!("live.js");
 
 /// Pixels of a chart that has the width of the page, of one on a phone, and of a small one.
@@ -72,8 +71,8 @@ impl Page {
             .filter_map(|kind| figure(*kind, m, facts, &[]).ok())
             .collect();
         let scripts: &[&str] = match scripts {
-            Scripts::Alone => &[ZOOM, SCRIPT],
-            Scripts::Live => &[ZOOM, SCRIPT, LIVE],
+            Scripts::Alone => &[SCRIPT],
+            Scripts::Live => &[SCRIPT, LIVE],
         };
         let mut parts = Vec::new();
         let mut add = |name, write: &dyn Fn(&mut String)| {

@@ -46,11 +46,11 @@ class Zoom {
     this.id = chart.querySelector("title").id;
     if (!shown.has(this.id)) shown.set(this.id, [[0, 1], [0, 1]]);
     this.parts = shown.get(this.id);
-    this.held = element("g", {});
-    const clip = element("clipPath", { id: this.id + "-clip" });
-    clip.append(element("rect", { x: this.left - 4, y: this.top - 4, width: this.width + 8, height: this.height + 8 }));
-    chart.append(clip, this.held);
+    // What is inside ends at its edge while a part is shown.
+    const [x, y, width, height] = [this.left - 4, this.top - 4, this.width + 8, this.height + 8];
+    this.held = element("svg", { x, y, width, height, viewBox: [x, y, width, height].join(" ") });
     this.held.append(this.marks);
+    chart.append(this.held);
     this.inputs = this.controls();
     this.followTheMouse();
     this.parts.forEach(([from, to], axis) => this.set(axis, from, to));
@@ -73,7 +73,7 @@ class Zoom {
     const [x, y] = [left - (left + x0 * width) * sx, bottom - (bottom - y0 * height) * sy];
     this.chart.classList.toggle("zoomed", !whole);
     this.marks.setAttribute("transform", whole ? "" : `matrix(${sx} 0 0 ${sy} ${x} ${y})`);
-    this.held.setAttribute("clip-path", whole ? "none" : `url(#${this.id}-clip)`);
+    this.held.setAttribute("overflow", whole ? "visible" : "hidden");
     // Words are where their place is, and as large as before.
     for (const words of this.marks.querySelectorAll("text")) {
       const [x, y] = ["x", "y"].map((name) => Number(words.getAttribute(name)));
