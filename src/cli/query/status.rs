@@ -136,10 +136,7 @@ pub(super) fn status_of(
     let nodes = nodes_of(store, &study)?;
     let shared = nodes.iter().any(NodeLine::is_live);
     let live = context.owner.is_some() || shared;
-    let state = match context.owner.is_none() && shared {
-        true => StudyState::Running,
-        false => StudyState::of(context.owner.as_ref(), context.suspended, last_run.as_ref()),
-    };
+    let state = state(context, shared, last_run.as_ref());
     let current = last_run.as_ref().filter(|_| live);
     // One that stops or is suspended comes no nearer to its goal.
     let on_its_way = current.filter(|_| state == StudyState::Running);
@@ -193,6 +190,14 @@ pub(super) fn status_of(
         last_run,
         rate: pace,
     })
+}
+
+/// How the study stands; `shared`: a node works on it, which holds no lock of this one.
+fn state(context: &Context, shared: bool, last_run: Option<&RunEntry>) -> StudyState {
+    match context.owner.is_none() && shared {
+        true => StudyState::Running,
+        false => StudyState::of(context.owner.as_ref(), context.suspended, last_run),
+    }
 }
 
 /// The slots that the last run has given up.
