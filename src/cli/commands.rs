@@ -118,7 +118,9 @@ pub enum Command {
     )]
     Nodes(NodesArgs),
     /// Ask the run of a study to stop, and wait until it has
-    #[command(after_help = "Examples:\n  tune stop criteria\n  tune stop criteria --now")]
+    #[command(
+        after_help = "Examples:\n  tune stop criteria\n  tune stop criteria --now\n  tune stop criteria --all               # on all nodes"
+    )]
     Stop(StopArgs),
     /// Delete a study with all its trials and files
     #[command(after_help = "Examples:\n  tune delete criteria\n  tune delete criteria --yes")]
@@ -351,6 +353,9 @@ pub struct StopArgs {
     /// Do not wait for running trials: they are put back and run again later
     #[arg(long)]
     pub now: bool,
+    /// All nodes that work on a study which is on a server
+    #[arg(long)]
+    pub all: bool,
 }
 
 /// `tune delete`

@@ -40,6 +40,7 @@ mod rung;
 mod shell;
 mod simplify;
 mod status;
+mod stop;
 mod strike;
 mod submit;
 mod task_file;
@@ -160,7 +161,7 @@ fn carry_out(common: &Common, command: &Command) -> ExitCode {
         Command::Man(args) => shell::man(args),
         Command::Fetch(args) => fetch::fetch(common, args),
         Command::Enqueue(args) => enqueue::enqueue(common, args),
-        Command::Stop(args) => manage::stop(common, args),
+        Command::Stop(args) => stop::stop(common, args),
         Command::Nodes(args) => nodes::nodes(common, args),
         Command::Strike(args) => strike::strike(common, args),
         Command::Delete(args) => manage::delete(common, args),

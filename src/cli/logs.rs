@@ -15,7 +15,7 @@ use files::paths::logs_dir;
 use files::{bounded, plain};
 use messages::exit::{Exit, Failure};
 use store::{AttemptRecord, Place, Store, StudySummary};
-use supervisor::lock_owner;
+use supervisor::{lock_owner, this_host};
 
 /// How often it is looked whether a log has grown.
 const LOOK: Duration = Duration::from_millis(200);
@@ -40,8 +40,10 @@ struct Log {
     /// Null for the log of a run.
     attempt: Option<u32>,
     path: PathBuf,
-    /// The text; null where the file is gone.
+    /// The text; null where the file is gone, or on another host.
     text: Option<String>,
+    /// The host on which it was written, where that is another one and the file is not here.
+    host: Option<String>,
 }
 
 impl Answer for Logs {
@@ -54,13 +56,22 @@ impl Answer for Logs {
             }
             match &log.text {
                 Some(text) => out += text,
-                None => out += &format!("{} is gone\n", printable(&log.path.display().to_string())),
+                None => out += &missing(&log.path, log.host.as_deref()),
             }
             if !out.ends_with('\n') {
                 out.push('\n');
             }
         }
         out
+    }
+}
+
+/// What is said of a log that is not here.
+fn missing(path: &Path, host: Option<&str>) -> String {
+    let path = printable(&path.display().to_string());
+    match host {
+        Some(host) => format!("{path} is on {}: ask there\n", printable(host)),
+        None => format!("{path} is gone\n"),
     }
 }
 
@@ -71,16 +82,21 @@ pub(super) fn logs(common: &Common, storage: &Place, args: &LogsArgs) -> Result<
         return follow(&store, &study, args);
     }
     let (logs, _) = meant(&store, &study, args)?;
-    let read = |(attempt, path): (Option<u32>, PathBuf)| {
+    let read = |(of, path): (Option<Attempt>, PathBuf)| {
         let text = match read(&path) {
             Ok(text) => Some(last_lines(&text, args.tail).to_owned()),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(Failure::storage(format!("{}: {e}", path.display()))),
         };
+        let host = match (&of, &text) {
+            (Some(of), None) => other_host(&store, &study, of)?,
+            (None, _) | (_, Some(_)) => None,
+        };
         Ok(Log {
-            attempt,
+            attempt: of.map(|of| of.attempt),
             path,
             text,
+            host,
         })
     };
     let logs = Logs {
@@ -95,7 +111,26 @@ pub(super) fn logs(common: &Common, storage: &Place, args: &LogsArgs) -> Result<
     }
 }
 
-type Paths = Vec<(Option<u32>, PathBuf)>;
+/// The attempt that a log is of.
+#[derive(Clone, Copy)]
+struct Attempt {
+    attempt: u32,
+    run_id: i64,
+}
+
+type Paths = Vec<(Option<Attempt>, PathBuf)>;
+
+/// The host of an attempt's run, where that is another one than this.
+fn other_host(
+    store: &Store,
+    study: &StudySummary,
+    of: &Attempt,
+) -> Result<Option<String>, Failure> {
+    let runs = store.runs(study.study_id)?;
+    let run = runs.into_iter().find(|run| run.run_id == of.run_id);
+    let host = run.map(|run| run.record.host);
+    Ok(host.filter(|host| *host != this_host()))
+}
 
 /// The logs that are meant, and whether more may still be written to them.
 fn meant(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<(Paths, bool), Failure> {
@@ -116,7 +151,13 @@ fn meant(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<(Paths,
         return Ok((vec![(None, last)], live));
     };
     let (_, trial, attempts) = read_trial(store, Some(&study.name), number)?;
-    let of = |a: &AttemptRecord| Some((Some(a.attempt), inside(&dir, &a.log)?));
+    let of = |a: &AttemptRecord| {
+        let of = Attempt {
+            attempt: a.attempt,
+            run_id: a.run_id,
+        };
+        Some((Some(of), inside(&dir, &a.log)?))
+    };
     let wanted = |a: &&AttemptRecord| args.attempt.is_none_or(|k| a.attempt == k);
     let logs: Paths = attempts.iter().filter(wanted).filter_map(of).collect();
     let ended = attempts.iter().filter(wanted).all(|a| a.ended.is_some());
@@ -217,10 +258,15 @@ fn follow(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<Exit, 
     loop {
         // Looked at before the logs are read: what was printed before the end is still shown.
         let (logs, goes_on) = meant(store, study, args)?;
-        for (attempt, path) in logs {
+        for (of, path) in logs {
             let first = !shown.contains_key(&path);
-            if let (true, Some(attempt)) = (first && !shown.is_empty(), attempt) {
-                print_data(&headed(attempt, &path))?;
+            if let (true, Some(of)) = (first && !shown.is_empty(), of) {
+                print_data(&headed(of.attempt, &path))?;
+            }
+            if let (true, Some(of)) = (first && !path.exists(), of)
+                && let Some(host) = other_host(store, study, &of)?
+            {
+                report::err(missing(&path, Some(&host)).trim_end());
             }
             let from = shown.entry(path.clone()).or_insert(0);
             let text = text_from(&path, from, goes_on)

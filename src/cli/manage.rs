@@ -1,121 +1,24 @@
-//! `tune stop`, `tune delete` and `tune rename`: what is done to a whole study.
+//! `tune delete` and `tune rename`: what is done to a whole study.
 
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::commands::{DeleteArgs, RenameArgs, StopArgs};
+use super::commands::{DeleteArgs, RenameArgs};
 use super::{Common, answer, run};
-use crate::query::{self, Answer, printable, shell_word};
+use crate::query::{Answer, printable, shell_word};
 use config::places::Wanted;
 use files::paths::places_of;
 use files::plain;
 use messages::exit::{Exit, Failure};
 use report::format::plural;
 use store::{Place, Store, StudySummary};
-use supervisor::{LockOwner, StudyLock, ask_to_stop, lock_owner, patiently, spool};
-
-/// How often it is looked whether a run has ended.
-const LOOK: Duration = Duration::from_millis(100);
+use supervisor::{LockOwner, StudyLock, patiently, spool};
 
 /// How long another program's lock on the database is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How a study was stopped.
-#[derive(Debug, Serialize)]
-struct Stopped {
-    study: String,
-    /// The process that worked on it; null where nobody did.
-    pid: Option<u32>,
-    /// What its run ended with; null where that is not known.
-    exit: Option<u8>,
-}
-
-impl Answer for Stopped {
-    fn text(&self) -> String {
-        let study = printable(&self.study);
-        match (self.pid, self.exit) {
-            (None, _) => format!("nothing to stop: no process works on {study}\n"),
-            (Some(pid), Some(code)) => {
-                let meaning = Exit::meaning_of(code);
-                format!("{study}: process {pid} has ended with exit code {code} ({meaning})\n")
-            }
-            (Some(pid), None) => format!("{study}: process {pid} has ended\n"),
-        }
-    }
-}
-
-pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
-    let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
-    let store = Store::open_read_only(&storage)?;
-    let study = store::choose(&store, Some(&args.study))?;
-    let mut stopped = Stopped {
-        study: study.name.clone(),
-        pid: None,
-        exit: None,
-    };
-    let Some(owner) = lock_owner(&storage, &study) else {
-        return match elsewhere(&store, &study)? {
-            None => answer(common, &stopped),
-            Some(others) => Err(Failure::new(
-                Exit::Held,
-                format!(
-                    "at work on {}: {others}; stop it there",
-                    printable(&study.name)
-                ),
-            )),
-        };
-    };
-    let was_suspended = ask_to_stop(&storage, &study, &owner, args.now)?;
-    let tell = |text: String| {
-        if common.loud() {
-            report::err(&format!("{}: {text}", printable(&study.name)));
-        }
-    };
-    let pid = owner.pid;
-    if was_suspended {
-        tell(format!("process {pid} was suspended, and goes on to stop"));
-    }
-    tell(match args.now {
-        true => format!("process {pid} was asked to stop. Running trials are put back at once"),
-        false => format!("process {pid} was asked to stop. It starts nothing new"),
-    });
-    let mut waits = args.now;
-    while let Some(now) = lock_owner(&storage, &study).filter(|now| now.pid == pid) {
-        if let (false, Some(stopping)) = (waits, &now.stopping) {
-            waits = true;
-            let text = query::waits_text(stopping, messages::clock::now());
-            tell(format!("{text}. --now puts running trials back at once"));
-        }
-        thread::sleep(LOOK);
-    }
-    let runs = store.runs(study.study_id)?;
-    let its = runs.iter().rev().find(|run| run.record.pid == owner.pid);
-    stopped.exit = its.and_then(|run| run.exit);
-    stopped.pid = Some(owner.pid);
-    if let Some(others) = elsewhere(&store, &study)? {
-        tell(format!("still at work: {others}"));
-    }
-    answer(common, &stopped)
-}
-
-/// The other nodes that work on a study which several share: `node b (process 123 on gpu2)`.
-fn elsewhere(store: &Store, study: &StudySummary) -> Result<Option<String>, Failure> {
-    let nodes = store.nodes(study.study_id)?;
-    let own = store.place().node();
-    let others = nodes
-        .iter()
-        .filter(|node| node.is_live() && own != Some(&node.name));
-    let working = others.map(|node| {
-        let (name, host) = (printable(&node.name), printable(&node.host));
-        format!("node {name} (process {} on {host})", node.pid)
-    });
-    let working: Vec<String> = working.collect();
-    Ok((!working.is_empty()).then(|| working.join(", ")))
-}
 
 /// What was deleted.
 #[derive(Debug, Serialize)]

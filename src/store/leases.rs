@@ -36,6 +36,15 @@ impl HeldBy {
     }
 }
 
+/// What a node is asked for from elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StopAsked {
+    /// To start nothing new.
+    Soon,
+    /// To put back at once what runs.
+    Now,
+}
+
 /// The condition that the lease `l` of a run goes on.
 fn live(conn: &Connection) -> String {
     format!("l.expires > {}", conn.clock())
@@ -72,17 +81,17 @@ impl Node {
 }
 
 impl Store {
-    /// Renews the lease of a run.
+    /// Renews the lease of a run for so long, in whole seconds.
     ///
     /// # Errors
     /// Writing failed.
-    pub fn renew(&mut self, run_id: i64) -> Result<(), StoreError> {
+    pub fn renew(&mut self, run_id: i64, lease: Duration) -> Result<(), StoreError> {
         self.write(|conn| {
             let renew = format!(
-                "UPDATE tune_leases SET expires = {} + seconds WHERE run_id = ?1",
+                "UPDATE tune_leases SET expires = {} + ?2, seconds = ?2 WHERE run_id = ?1",
                 conn.clock()
             );
-            conn.send(&renew, &[&run_id])?;
+            conn.send(&renew, &[&run_id, &seconds(lease)])?;
             Ok(())
         })
     }
@@ -132,6 +141,41 @@ impl Store {
         })
     }
 
+    /// Asks the nodes that work on a study to stop. What was asked for is not taken back.
+    ///
+    /// # Errors
+    /// Writing failed.
+    pub fn ask_nodes_to_stop(&mut self, study_id: i64, asked: StopAsked) -> Result<(), StoreError> {
+        let asked = match asked {
+            StopAsked::Soon => 1,
+            StopAsked::Now => 2,
+        };
+        self.write(|conn| {
+            must_be_there(conn, study_id)?;
+            let ask = format!(
+                "UPDATE tune_leases SET stop = ?2 WHERE expires > {} AND COALESCE(stop, 0) < ?2
+                     AND run_id IN (SELECT run_id FROM tune_runs WHERE study_id = ?1)",
+                conn.clock()
+            );
+            conn.send(&ask, &[&study_id, &asked])?;
+            Ok(())
+        })
+    }
+
+    /// What the node of a run is asked for.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn stop_asked(&self, run_id: i64) -> Result<Option<StopAsked>, StoreError> {
+        let query = "SELECT stop FROM tune_leases WHERE run_id = ?1";
+        let asked: Option<Option<i64>> =
+            self.read(|conn| conn.first(query, &[&run_id], |row| row.get(0)))?;
+        Ok(asked.flatten().map(|asked| match asked {
+            ..=1 => StopAsked::Soon,
+            _ => StopAsked::Now,
+        }))
+    }
+
     /// Ends the lease of a node at once, so that others take its trials over. How many leases that were.
     ///
     /// # Errors
@@ -144,10 +188,11 @@ impl Store {
     }
 }
 
-/// Ends what a node holds by leases that go on.
+/// Ends what a node holds by leases that go on. When it was last heard of, `seconds` before `expires`, stays.
 pub(super) fn end_leases(conn: &Connection, study_id: i64, node: &str) -> Result<usize, Kind> {
     let end = format!(
-        "UPDATE tune_leases SET expires = {now} WHERE node = ?2 AND expires > {now}
+        "UPDATE tune_leases SET seconds = {now} - expires + seconds, expires = {now}
+             WHERE node = ?2 AND expires > {now}
              AND run_id IN (SELECT run_id FROM tune_runs WHERE study_id = ?1)",
         now = conn.clock()
     );
@@ -173,6 +218,11 @@ pub(super) fn is_live(conn: &Connection, run_id: i64) -> Result<bool, Kind> {
     conn.exists(&query, &[&run_id])
 }
 
+/// How long a lease is.
+fn seconds(lease: Duration) -> u64 {
+    lease.as_secs().max(1)
+}
+
 /// A run begins to hold trials of its node for so long.
 pub(super) fn begin_lease(
     conn: &Connection,
@@ -180,12 +230,11 @@ pub(super) fn begin_lease(
     node: &str,
     lease: Duration,
 ) -> Result<(), Kind> {
-    let seconds = lease.as_secs().max(1);
     let begin = format!(
         "INSERT INTO tune_leases (run_id, node, seconds, expires) VALUES (?1, ?2, ?3, {} + ?3)",
         conn.clock()
     );
-    conn.send(&begin, &[&run_id, &node, &seconds])?;
+    conn.send(&begin, &[&run_id, &node, &seconds(lease)])?;
     Ok(())
 }
 

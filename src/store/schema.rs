@@ -27,13 +27,14 @@ pub(super) const OPTUNA_OLDER_REVISIONS: [&str; 9] = [
 
 /// Our own migrations, in order: only ever appended, never changed. The version of a file is the
 /// number of migrations it has had.
-pub(super) const MIGRATIONS: [(&str, &str); 6] = [
+pub(super) const MIGRATIONS: [(&str, &str); 7] = [
     ("studies, runs and attempts", FIRST),
     ("repeats", REPEATS),
     ("gpu samples", GPU_SAMPLES),
     ("memory", MEMORY),
     ("leases", LEASES),
     ("memory of processes on GPUs", GPU_PROCESSES),
+    ("requests to stop", STOPS),
 ];
 
 /// The version of a file that this program writes.
@@ -209,4 +210,9 @@ END;
 /// What each process used of the GPU's memory, in bytes, at most: a JSON object by process id.
 const GPU_PROCESSES: &str = "
 ALTER TABLE tune_gpu_samples ADD COLUMN processes TEXT;
+";
+
+/// Whether the node of a lease is asked to stop: 1, that it starts nothing new; 2, that it puts back at once what runs.
+const STOPS: &str = "
+ALTER TABLE tune_leases ADD COLUMN stop INTEGER;
 ";

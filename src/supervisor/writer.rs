@@ -13,7 +13,7 @@ use super::event_channel::EventSender;
 use super::refused_starts::RefusedStarts;
 use super::spool::{Entry, Spool};
 use super::{BatchEvent, Event};
-use store::{Changes, KnownTrials, Store, StoreError, Write};
+use store::{Changes, KnownTrials, StopAsked, Store, StoreError, Write};
 
 /// What the writer is asked to do, in order.
 pub enum Request {
@@ -93,6 +93,8 @@ pub struct Writer {
     renew_at: Duration,
     /// The run has recorded its end, and with it that of its lease.
     over: bool,
+    /// What was asked for from another node, and passed on.
+    stop: Option<StopAsked>,
     outage: Option<WriteOutage>,
 }
 
@@ -152,6 +154,7 @@ impl Writer {
             look_after: Instant::now(),
             renew_at: Duration::ZERO,
             over: false,
+            stop: None,
             outage: None,
         }
     }
@@ -223,7 +226,7 @@ impl Writer {
         let now = since_boot();
         let due = |_: &Duration| !self.over && now >= self.renew_at;
         if let Some(lease) = self.run.lease.filter(due) {
-            self.store.renew(self.run.run_id)?;
+            self.store.renew(self.run.run_id, lease)?;
             self.renew_at = now + lease / RENEWALS;
         }
         Ok(())
@@ -318,6 +321,9 @@ impl Writer {
 
     fn look(&mut self) -> Result<(), StoreError> {
         self.stale |= self.store.foreign_change();
+        if self.stale && self.run.lease.is_some() {
+            self.pass_on_stop()?;
+        }
         let whole = self.stale_as_a_whole && Instant::now() >= self.whole_after;
         if self.stale || whole || self.awaited {
             let changes = self.changes()?;
@@ -325,6 +331,17 @@ impl Writer {
             if awaited || !changes.is_empty() {
                 let _ = self.events.send(Event::StudyChanged(changes));
             }
+        }
+        Ok(())
+    }
+
+    /// Tells the core when the run is asked to stop by `tune stop` on another node.
+    fn pass_on_stop(&mut self) -> Result<(), StoreError> {
+        let asked = self.store.stop_asked(self.run.run_id)?;
+        if asked > self.stop {
+            self.stop = asked;
+            let now = asked == Some(StopAsked::Now);
+            let _ = self.events.send(Event::StopRequested { now });
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 mod nodes;
 

@@ -222,6 +222,24 @@ fn a_suspended_run_is_told_of_and_can_be_stopped() {
 }
 
 #[test]
+fn a_log_that_is_not_here_is_told_where_it_was_written() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--trials", "1"]);
+    let log = &ask(&project, &["logs", "synthetic", "0"])["logs"][0];
+    assert_eq!(log["host"], json!(null));
+    std::fs::remove_file(log["path"].as_str().unwrap()).unwrap();
+    let (text, _) = project.expect(0, &["logs", "synthetic", "0"]);
+    assert!(text.contains("is gone"), "{text}");
+    let moved = "UPDATE tune_runs SET host = 'gpu2'";
+    project.connect().execute_batch(moved).unwrap();
+    let (text, _) = project.expect(0, &["logs", "synthetic", "0"]);
+    assert!(text.contains(" is on gpu2: ask there"), "{text}");
+    let logs = ask(&project, &["logs", "synthetic", "0"]);
+    valid("logs", &logs);
+    assert_eq!(logs["logs"][0]["host"], "gpu2");
+}
+
+#[test]
 fn a_renamed_study_has_its_logs_and_goes_on_and_a_deleted_one_leaves_nothing() {
     let project = Project::synthetic();
     project.expect(0, &["synthetic", "--trials", "2"]);

@@ -168,7 +168,9 @@ fn tail(dir: &Path, log: &str) -> Section {
     let heading = format!("log ({log})");
     let lines = match logs::end(dir, log, TAIL) {
         Ok(Some(text)) => text.lines().map(str::to_owned).collect(),
-        Ok(None) => vec!["the log is gone".to_owned()],
+        Ok(None) => {
+            vec!["the log is not here: it is gone, or with the node that wrote it".to_owned()]
+        }
         Err(e) => vec![format!("the log cannot be read: {e}")],
     };
     Section { heading, lines }

@@ -139,7 +139,7 @@ fn a_node_that_comes_back_in_time_has_lost_nothing() {
     let end = finished(0, TrialState::Complete, &[0.25]);
     assert_eq!(a.write(&[end]), []);
     a.write(&[created(1), started(1, 0)]);
-    a.store.renew(a.run).unwrap();
+    a.store.renew(a.run, LONG).unwrap();
     assert_eq!(elsewhere(&b.look()), [Job::trial(1)]);
     let nodes = b.store.nodes(b.study).unwrap();
     let told: Vec<_> = nodes
@@ -148,6 +148,29 @@ fn a_node_that_comes_back_in_time_has_lost_nothing() {
         .collect();
     assert_eq!(told, [("a", true, &[1][..]), ("b", true, &[][..])]);
     assert!(nodes[0].left > 590 && nodes[0].heard < 10, "{nodes:?}");
+    assert_eq!(b.store.forget_node(b.study, "a").unwrap(), 1);
+    let nodes = b.store.nodes(b.study).unwrap();
+    assert!(nodes[0].left <= 0 && nodes[0].heard < 10, "{nodes:?}");
+    a.store.renew(a.run, LONG).unwrap();
+    assert!(b.store.nodes(b.study).unwrap()[0].left > 590);
+}
+
+#[test]
+fn the_nodes_that_work_are_asked_to_stop_and_a_later_request_may_only_be_more_urgent() {
+    let mut bench = BenchOn::<Postgres>::new();
+    let (a, b) = (Node::named(&bench, "a"), Node::named(&bench, "b"));
+    expire(&mut bench, "b");
+    let asked = |node: &Node| node.store.stop_asked(node.run).unwrap();
+    assert_eq!(asked(&a), None);
+    for (ask, is) in [
+        (StopAsked::Soon, StopAsked::Soon),
+        (StopAsked::Now, StopAsked::Now),
+        (StopAsked::Soon, StopAsked::Now),
+    ] {
+        bench.store.ask_nodes_to_stop(bench.study, ask).unwrap();
+        assert_eq!(asked(&a), Some(is));
+    }
+    assert_eq!(asked(&b), None, "its lease has ended");
 }
 
 #[test]
