@@ -44,6 +44,9 @@ messages::table! {
     /// More batches are to be accumulated than an epoch has.
     NeverStepped(false, "gradients are cleared again and again before the optimizer has made its first step",
         "Call optimizer.step() before zero_grad(); accumulate no more batches than an epoch has, or across epochs.");
+    /// A sign, a factor or a term of it.
+    GradientDiffers(false, "an autograd function's backward does not give the gradient of its forward",
+        "Compare them with torch.autograd.gradcheck, in float64, and correct backward.");
     RateOfZero(false, "the learning rate is 0",
         "Give the optimizer a learning rate above 0; a schedule may have set it.");
     UpdatesLost(false, "steps of the optimizer, or of an average of the weights, change nothing: they are less than 16-bit floats can tell apart",

@@ -240,6 +240,22 @@ def hooks_kept():
         layer(x)
 
 
+def gradient_differs():
+    class Swish(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, temperature):
+            ctx.save_for_backward(x, temperature)
+            return x * (x * temperature).sigmoid()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            x, temperature = ctx.saved_tensors
+            inner = (x * temperature).sigmoid()
+            return gradient * (inner + x * temperature * inner), None
+
+    Swish.apply(three(x), torch.tensor(2.0)).sum().backward()
+
+
 def wrapped():
     frames = torch.full((3, 8), 100, dtype=torch.uint8)
     frames[0] + frames[1] + frames[2]
@@ -384,6 +400,52 @@ def fine_shapes():
     (heights[:, None] * frequencies).sin().sum().backward()
     distances = one(x) - one(x).T
     (distances.abs().mean() + cross_entropy(three(x).log_softmax(1), classes)).backward()
+
+
+def fine_functions():
+    class Swish(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x.sigmoid()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (x,) = ctx.saved_tensors
+            return gradient * (x.sigmoid() + x * x.sigmoid() * (1 - x.sigmoid()))
+
+    class Rounded(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, steps):
+            return (x * steps).round() / steps
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient, None
+
+    class Reversed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return -gradient
+
+    class OfFloats(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            assert x.dtype == torch.float32
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return -gradient
+
+    results = [Swish.apply(three(x)), Rounded.apply(three(x), 4), Reversed.apply(three(x)), OfFloats.apply(three(x))]
+    before = torch.get_rng_state()
+    sum(result.sum() for result in results).backward()
+    assert torch.equal(before, torch.get_rng_state())
 
 
 def fine_names():

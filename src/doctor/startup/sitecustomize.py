@@ -8,6 +8,7 @@ change is named by TUNE_DOCTOR_CHANGE.
 import os
 import sys
 
+from _tune_doctor.gradients import Gradients
 from _tune_doctor.mistakes import Mistakes
 from _tune_doctor.notes import HERE, Notes
 from _tune_doctor.python import Python
@@ -31,7 +32,7 @@ def _chain():
         sys.path[:] = [p for p in kept if os.path.abspath(p or ".") != HERE]
 
 
-class Doctor(Watching, Python, Training, Tracing, Silent, Mistakes, Notes):
+class Doctor(Watching, Python, Training, Tracing, Silent, Gradients, Mistakes, Notes):
     """All of it: what one part notes, another may go on from."""
 
     def start(self):

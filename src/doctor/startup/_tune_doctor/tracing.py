@@ -82,6 +82,7 @@ class Tracing:
         torch.nn.modules.module.register_module_forward_hook(hook)
         self.before_steps(look_at_gradients)
         self.look_at_steps()
+        self.look_at_functions(torch)
         self.look_for_mistakes_of(torch)
         # Each node of the graph keeps the traceback of its forward operation.
         torch.autograd.set_detect_anomaly(True, check_nan=False)
