@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::Postgres;
 use crate::tests::*;
-use crate::{Changes, HeldBy, KnownTrials, RepeatSummary, Replayed, TrialSummary, overtaken};
+use crate::{
+    Changes, HeldBy, KnownTrials, RepeatSummary, Replayed, StopAsked, TrialSummary, overtaken,
+};
 use search::study::Purpose;
 
 /// Long enough for any test.
