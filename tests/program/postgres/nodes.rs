@@ -163,19 +163,19 @@ fn a_study_that_nodes_work_on_is_not_deleted_and_each_has_a_name_of_its_own() {
 fn all_nodes_of_a_study_are_stopped_from_anywhere() {
     let server = server();
     let url = &server.url("studies");
-    let stop = |project: &Project, how: &[&str]| {
-        let asked = ["stop", "synthetic", "--storage", url, "--json", "--all"];
-        let (json, told) = project.expect(0, &[&asked[..], how].concat());
+    let stop = ["stop", "synthetic", "--storage", url, "--all"];
+    let asked = |project: &Project| {
+        let (json, _) = project.expect(0, &[&stop[..], &["--json"]].concat());
         let json: Json = serde_json::from_str(&json).unwrap();
         valid("stop", &json);
-        (json, told)
+        json
     };
     let nodes = ["one", "two"].map(|name| Node::start(url, name, "100000", "50", &[]));
     let working = "(SELECT run_id FROM tune_trials GROUP BY run_id) runs";
+    wait_for("trials", || server_counts(&server) >= 1);
     wait_for("both nodes' trials", || count(&server, working) == 2);
     let elsewhere = Project::synthetic();
-    let (stopped, told) = stop(&elsewhere, &[]);
-    assert!(told.contains("node two (process "), "{told}");
+    let stopped = asked(&elsewhere);
     let mut ended = stopped["nodes"].as_array().unwrap().clone();
     ended.sort_by_key(|node| node["name"].to_string());
     let names: Vec<&Json> = ended.iter().map(|node| &node["name"]).collect();
@@ -186,13 +186,14 @@ fn all_nodes_of_a_study_are_stopped_from_anywhere() {
         assert_eq!(node.end().0.status.code(), Some(4));
     }
     assert_eq!(count(&server, "tune_attempts WHERE ended IS NULL"), 0);
-    assert_eq!(stop(&elsewhere, &[]).0["nodes"], json!([]));
+    assert_eq!(asked(&elsewhere)["nodes"], json!([]));
     // One whose trials would take for ever puts them back; an earlier request is not in its way.
     let slow = Node::start(url, "one", "100000", "600000", &[]);
     let running = "tune_attempts WHERE ended IS NULL";
     wait_for("its trials", || count(&server, running) == 2);
-    let (stopped, _) = stop(&elsewhere, &["--now"]);
-    assert_eq!(stopped["nodes"][0]["exit"], 4, "{stopped}");
+    let (stopped, told) = elsewhere.expect(0, &[&stop[..], &["--now"]].concat());
+    assert!(stopped.contains("has ended with exit code 4"), "{stopped}");
+    assert!(told.contains(", which runs 2 trials, was asked"), "{told}");
     assert_eq!(slow.end().0.status.code(), Some(4));
 }
 
