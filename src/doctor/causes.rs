@@ -74,6 +74,10 @@ messages::table! {
         &[(S::Flaky, 0.02), (S::OutOfMemory, 0.003), (S::Wanders, 0.05), (S::OwnRaise, 0.02), (S::TypeText, 0.93), (S::ShapeText, 0.2), (S::LossFrames, 0.2), (S::Exception, 0.97)],
         &[(C::Fp32, 0.4), (C::Cpu, 0.15)],
         "Print dtype and device before the line that is named; .to(other) makes them alike.");
+    TextForNumber(3.0, "a text, or nothing, stands where a number is meant, such as 1e-5 of a configuration file", &[Line],
+        &[(S::Flaky, 0.02), (S::OutOfMemory, 0.003), (S::Wanders, 0.05), (S::OwnRaise, 0.02), (S::TextForNumberText, 0.95), (S::Exception, 0.98), (S::NoBatch, 0.4)],
+        &[(C::CleanEnvironment, 0.05)],
+        "Print repr() of both values. YAML reads 1e-5 as text (write 1.0e-5); variables of the environment, options without a type and cells of a CSV are texts: float(...).");
     CheckpointMismatch(4.0, "the weights are not those of this model", &[Line],
         &[(S::Flaky, 0.02), (S::OwnRaise, 0.04), (S::StateDictText, 0.95), (S::ShapeText, 0.4), (S::Exception, 0.97), (S::NoBatch, 0.9)],
         &[(C::NoLeftovers, 0.4)],
@@ -104,7 +108,7 @@ messages::table! {
         "Give the answer beforehand, by an option or a variable (WANDB_MODE=offline, for one); doctor gives no input.");
     AutogradGraph(4.0, "the graph of gradients: a tensor changed in place, a graph used twice, none at all, or a tensor made in inference mode", &[Line],
         &[(S::OwnRaise, 0.02), (S::GraphText, 0.96), (S::Exception, 0.97), (S::Backward, 0.6)], &[],
-        "x = x + 1 in place of x += 1, one backward() a forward pass, no .detach() or no_grad() on the way, a parameter that is not frozen (requires_grad), no_grad() in place of inference_mode() for what is used in training; torch.autograd.set_detect_anomaly(True) names the operation.");
+        "x = x + 1 in place of x += 1, one backward() a forward pass, optimizer.step() only after every backward() that needs the weights as they were, no .detach() or no_grad() on the way, a parameter that is not frozen (requires_grad), no_grad() in place of inference_mode() for what is used in training; torch.autograd.set_detect_anomaly(True) names the operation.");
     NotPicklable(4.0, "something cannot be sent to another process: a lambda, an open file, or a program without `if __name__ == \"__main__\"`", &[Line],
         &[(S::OwnRaise, 0.02), (S::PickleText, 0.95), (S::LoaderWorkers, 0.8), (S::Exception, 0.97), (S::NoBatch, 0.7)],
         &[(C::Workers0, 0.85)],

@@ -355,7 +355,7 @@ impl Examiner<'_> {
             let _ = std::fs::remove_dir_all(copy);
         }
         let failure = match report.stop {
-            Some(Stop::Survived | Stop::Budget) => None,
+            Some(Stop::Survived | Stop::Behind | Stop::Budget) => None,
             Some(Stop::Hung(_)) | None => Signature::of(&report.end),
         };
         let notes = notes::read(&dir);
@@ -542,10 +542,13 @@ impl Examiner<'_> {
         let named = |s: &Setting| matches!(s, Setting::Change(c) if seen.notes.changed.contains(&c.to_string()));
         let series = &mut self.matrix.series[at].1;
         series.applied |= settings.iter().any(named);
-        let clean = seen.failure.is_none();
+        series.behind |= seen.report.stop == Some(Stop::Behind);
+        let clean = seen.failure.is_none() && !series.behind;
         match seen.failure {
             Some(other) if !it => series.other = Some(other),
-            Some(_) | None => series.runs.add(it),
+            Some(_) => series.runs.add(true),
+            None if clean => series.runs.add(false),
+            None => {}
         }
         let (_, series) = &self.matrix.series[at];
         if (it || clean) && self.matrix.verdict(settings, series) == Verdict::NotApplied {

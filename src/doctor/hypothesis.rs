@@ -125,7 +125,11 @@ fn hypothesis(examined: &Examined, ranked: Ranked, first: bool) -> Hypothesis {
             Verdict::Cleared => against.push(format!("{}: {runs}", change.row().what)),
             Verdict::Always => speaks_for.push(format!("{}: {runs}", change.row().what)),
             Verdict::Fails if ends >= 0.5 => against.push(format!("{}: {runs}", change.row().what)),
-            Verdict::Fails | Verdict::Other | Verdict::TooRare | Verdict::NotApplied => {}
+            Verdict::Fails
+            | Verdict::Other
+            | Verdict::TooRare
+            | Verdict::TooSlow
+            | Verdict::NotApplied => {}
         }
     }
     let workaround = matrix

@@ -161,7 +161,8 @@ impl Lifetimes {
                 .map(|time| time.max(least.unwrap_or_default()))
                 .or(looked),
             work: self.work.unwrap_or(0),
-            taken: self.taken.unwrap_or(0),
+            taken: self.taken.unwrap_or(0) * smaller,
+            smaller: smaller > 1,
             printed: self.printed.unwrap_or(0),
             batches: self.batches.map(enough).filter(|_| least.is_none()),
             until: bounds.until,
@@ -182,6 +183,7 @@ impl Lifetimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notes::Loader;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -206,6 +208,36 @@ mod tests {
         assert_eq!((limits.taken, limits.batches), (4, Some(20)));
         assert_eq!(limits.printed, 80);
         assert_eq!(limits.loops, None);
+    }
+
+    #[test]
+    fn smaller_batches_have_to_come_as_far_as_the_failing_runs() {
+        let mut runs = Lifetimes::default();
+        runs.failed(SECOND * 5, 400, Some(30), 80);
+        let notes = Notes {
+            loaders: BTreeSet::from([Loader {
+                number: 0,
+                workers: 0,
+                forks: false,
+                batch_size: Some(64),
+                rows: None,
+            }]),
+            ..Notes::default()
+        };
+        let bounds = Bounds {
+            budget: SECOND * 600,
+            until: Instant::now(),
+            deadline: None,
+            hangs: false,
+        };
+        let far = |change: Option<Change>| {
+            let settings = change.into_iter().map(Setting::Change).collect();
+            let limits = runs.limits(&settings, change.is_none(), &notes, bounds);
+            (limits.taken, limits.smaller)
+        };
+        assert_eq!(far(None), (30, false));
+        assert_eq!(far(Some(Change::HalfBatch)), (60, true));
+        assert_eq!(far(Some(Change::OneRow)), (30 * 64, true));
     }
 
     #[test]

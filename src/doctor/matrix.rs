@@ -160,6 +160,8 @@ impl Matrix {
             } else {
                 Verdict::Fails
             }
+        } else if series.behind {
+            Verdict::TooSlow
         } else if series.runs.all > 0 && self.needed().is_some_and(|n| series.runs.all >= n) {
             Verdict::Cleared
         } else if series.other.is_some() {
@@ -178,7 +180,7 @@ impl Matrix {
     /// The verdict on settings that were run often enough; `None`: another run is needed.
     pub fn settled(&self, settings: &BTreeSet<Setting>) -> Option<Verdict> {
         let (_, series) = self.series.iter().find(|(s, _)| s == settings)?;
-        let clean = series.runs.failed == 0 && series.other.is_none();
+        let clean = series.runs.failed == 0 && series.other.is_none() && !series.behind;
         let more = clean && self.needed().is_none_or(|needed| series.runs.all < needed);
         (!more).then(|| self.verdict(settings, series))
     }
@@ -235,7 +237,11 @@ impl Matrix {
                 let tells = causes.into_iter().any(likely);
                 !settled && tells && series.runs.all < MOST_CLEAN_RUNS
             }
-            Verdict::Cleared | Verdict::Always | Verdict::Other | Verdict::NotApplied => false,
+            Verdict::Cleared
+            | Verdict::Always
+            | Verdict::Other
+            | Verdict::TooSlow
+            | Verdict::NotApplied => false,
         }
     }
 

@@ -262,6 +262,21 @@ fn what_a_change_has_not_found_is_hardly_the_cause() {
 }
 
 #[test]
+fn smaller_batches_that_do_not_come_as_far_clear_nothing() {
+    let mut matrix = Matrix::default();
+    matrix.base.runs = Rate { all: 3, failed: 3 };
+    let one_row = BTreeSet::from([Setting::Change(Change::OneRow)]);
+    let behind = Series {
+        behind: true,
+        applied: true,
+        ..Series::default()
+    };
+    assert_eq!(matrix.verdict(&one_row, &behind), Verdict::TooSlow);
+    matrix.series.push((one_row.clone(), behind));
+    assert_eq!(matrix.settled(&one_row), Some(Verdict::TooSlow), "once");
+}
+
+#[test]
 fn a_crash_without_a_loaders_processes_is_what_one_of_them_died_of() {
     let mut matrix = Matrix::default();
     matrix.failures.push(failure());

@@ -66,6 +66,8 @@ pub struct Limits {
     /// So is the least number of batches that it has taken from its loader by then: what starts for longer than it ran, as
     /// loaders whose processes are spawned may, has not come as far either.
     pub taken: u64,
+    /// Its batches are smaller than those of the runs that failed: one that is not as far by then says nothing.
+    pub smaller: bool,
     /// And so much that it has printed, in bytes, where nothing counts batches.
     pub printed: u64,
     /// Whoever has taken so many batches from its loader has survived.
@@ -94,6 +96,8 @@ impl Limits {
 pub enum Stop {
     /// It had outlived the failure.
     Survived,
+    /// It was not as far as the failing runs by the time at which that should have been.
+    Behind,
     /// It hung.
     Hung(Hang),
     /// The budget was used up, or a signal came.
@@ -181,11 +185,11 @@ pub fn run(
     let end = RunEnd {
         death: match stop {
             Some(Stop::Survived) => Death::Exited(0),
-            Some(Stop::Hung(_) | Stop::Budget) | None => end.death,
+            Some(Stop::Behind | Stop::Hung(_) | Stop::Budget) | None => end.death,
         },
         hang: match stop {
             Some(Stop::Hung(hang)) => Some(hang),
-            Some(Stop::Survived | Stop::Budget) | None => None,
+            Some(Stop::Survived | Stop::Behind | Stop::Budget) | None => None,
         },
         oom_kills: oom_kills().saturating_sub(kills),
         output: text,
@@ -356,12 +360,13 @@ impl Watch<'_> {
             }
             let stop = if stopped() || now >= limits.until {
                 Some(Stop::Budget)
-            } else if self.has_survived(now, limits)
-                || limits
-                    .batches
-                    .is_some_and(|n| crate::notes::batches(self.dir) >= n)
+            } else if limits
+                .batches
+                .is_some_and(|n| crate::notes::batches(self.dir) >= n)
             {
                 Some(Stop::Survived)
+            } else if let Some(outlived) = self.outlived(now, limits) {
+                Some(outlived)
             } else {
                 let age = now - self.started;
                 let hang = limits.hang(age, now - self.active, now - self.went_on);
@@ -375,16 +380,19 @@ impl Watch<'_> {
         }
     }
 
-    fn has_survived(&self, now: Instant, limits: &Limits) -> bool {
-        let Some(after) = limits.survived.filter(|after| now - self.started >= *after) else {
-            return false;
-        };
+    /// Whether it has run for so long that it would have failed.
+    fn outlived(&self, now: Instant, limits: &Limits) -> Option<Stop> {
+        let age = now - self.started;
+        let after = limits.survived.filter(|after| age >= *after)?;
         let went_on = match limits.taken {
             0 => self.printed >= limits.printed,
             taken => crate::notes::batches(self.dir) >= taken,
         };
         let as_far = self.most_ticks >= limits.work && went_on;
-        as_far || now - self.started >= after * 3
+        if !went_on && limits.taken > 0 && limits.smaller {
+            return Some(Stop::Behind);
+        }
+        (as_far || age >= after * 3).then_some(Stop::Survived)
     }
 
     fn sample(&mut self, now: Instant) {
@@ -475,6 +483,7 @@ mod tests {
             deadline: Some(seconds(200)),
             survived: None,
             work: 0,
+            smaller: false,
             taken: 0,
             printed: 0,
             batches: None,

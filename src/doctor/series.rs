@@ -25,6 +25,9 @@ pub enum Verdict {
     /// It did not fail, which too few runs show.
     #[strum(serialize = "too rare to say within the budget")]
     TooRare,
+    /// It did not come as far as the runs that failed.
+    #[strum(serialize = "too slow to say within the budget")]
+    TooSlow,
     /// There was nothing that it would have changed.
     #[strum(serialize = "nothing to change")]
     NotApplied,
@@ -35,6 +38,8 @@ pub enum Verdict {
 pub struct Series {
     /// How often the failure came.
     pub runs: Rate,
+    /// A run did not come as far as those that failed.
+    pub behind: bool,
     /// A failure that is another one.
     pub other: Option<Signature>,
     /// The start-up module said that it had changed something.

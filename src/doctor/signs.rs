@@ -72,6 +72,8 @@ messages::table! {
         Some(r"(?m)/nn/modules/loss\.py|line \d+,? in \w*(?:loss|criterion|entropy)\w*$|^\S.*(?:_loss\b|cross_entropy|nll_loss)"));
     TypeText(0.01, "it names types or devices of tensors that do not belong together",
         Some(r"(?i)expected scalar type|not implemented for '\w+'|must have the same dtype|found dtype|expected all tensors to be on the same device|should be the same|is on \w+(?::\d)?,? (?:but|different)|not on the expected device|dtypes? not supported|unsupported (?:data ?type|dtype|scalartype)|got unsupported|expected object of (?:scalar|device) type|tensor for argument .* (?:type|device)|can't convert \w+:?\d? device type tensor"));
+    TextForNumberText(0.01, "it names a text, or nothing, in the place of a number",
+        Some(r"'(?:str|NoneType)' and '(?:int|float|Tensor)'|'(?:int|float|Tensor)' and '(?:str|NoneType)'|must be real number, not (?:str|NoneType)|'(?:str|NoneType)' object cannot be interpreted as an integer|can't multiply sequence by non-int of type 'float'|bad operand type for unary [-+]: '(?:str|NoneType)'|invalid data type 'str'|must be (?:int|float|a number|Number), not (?:str|NoneType)|argument must be a string or a real number, not 'NoneType'"));
     StateDictText(0.01, "it names weights that the model lacks, or does not have",
         Some(r"(?i)loading state_dict|loaded state dict (?:contains|has)|missing key\(s\)|unexpected key\(s\)|size mismatch for [\w.]+:"));
     BrokenFileText(0.01, "it names a file that cannot be read as what it should be",

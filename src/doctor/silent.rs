@@ -72,8 +72,14 @@ messages::table! {
     /// Each changes the result, again and again.
     HooksKept(false, "forward hooks of a module are registered again and again, and never removed",
         "Keep what register_forward_hook() gives, and call its remove() once the hook has done its work.");
-    Wrapped(false, "a sum of 8-bit integers (uint8) is beyond 255 and begins at 0 again",
-        "Convert before adding: frames.float(), or sum(dtype=torch.int64).");
+    Wrapped(false, "a result is beyond what integers of 8 or 16 bits hold, and begins again at their other end",
+        "Convert before computing: frames.float(), or sum(dtype=torch.int64).");
+    /// As `best = model.state_dict()` has it.
+    OwnState(false, "a state is loaded into the network whose own weights it holds: they have changed since it was kept, and stay",
+        "Keep a copy: copy.deepcopy(model.state_dict()), or {k: v.clone() for k, v in model.state_dict().items()}.");
+    /// A mask of the opposite meaning.
+    PaddingRead(false, "attention leaves the words out and reads the padding alone",
+        "key_padding_mask and attn_mask mean different things by True: PyTorch's key_padding_mask leaves those places out, scaled_dot_product_attention's attn_mask reads them. Invert the mask (~mask).");
     /// As `type=bool` does.
     NoIsTrue(false, "an option of the type bool is given a text that means no, and is true",
         "Any text but the empty one is true: use action=argparse.BooleanOptionalAction (--name, --no-name), or compare the text.");
@@ -97,6 +103,9 @@ messages::table! {
     /// All calls share it.
     DefaultChanged(true, "a default argument, an empty list or dictionary where it is written, keeps what earlier calls have put there",
         "Write `x=None`, and make the list in the function. One that is meant as a cache is right as it is.");
+    /// An average of the weights, for one, that begins anew.
+    PartUnread(true, "a training goes on from a checkpoint of which a part is never asked for",
+        "Load that part, too, where the training is to go on as if it had not been interrupted.");
     TrainingMode(true, "a network computes without gradients in training mode, with dropout or batch normalisation on",
         "Call model.eval() before scoring, and model.train() after.");
 }

@@ -1,6 +1,8 @@
 """Mistakes of a training that raise no error, each in a function that begins with doctor's name of it, and what is none."""
 
 import argparse
+import copy
+import io
 import os
 import queue
 import signal
@@ -116,8 +118,8 @@ class Normalised(torch.utils.data.Dataset):
         return self.change(self, self.rows[at])
 
 
-def normalised(change):
-    loader = torch.utils.data.DataLoader(Normalised(change, x), batch_size=4)
+def normalised(change, data=Normalised):
+    loader = torch.utils.data.DataLoader(data(change, x), batch_size=4)
     for _ in range(3):
         list(loader)
 
@@ -140,7 +142,29 @@ def rows_changed_by_minus_at(data, at):
     data.rows[at] -= 0.5
 
 
+class Decoded(Normalised):
+    def __init__(self, change, rows):
+        super().__init__(change, rows)
+        self.decoded, self.sums = {}, [torch.zeros(4) for _ in range(4)]
+
+    def __getitem__(self, at):
+        if at not in self.decoded:
+            self.decoded[at] = self.rows[at] / 2
+        return self.change(self, self.decoded[at])
+
+
+def rows_changed_that_are_kept():
+    normalised(lambda data, row: row.mul_(1.5), Decoded)
+
+
 def fine_rows():
+    def summed(data, row):
+        for total in data.sums:
+            total.add_(row)
+        return row.clone().mul_(1.5)
+
+    normalised(summed, Decoded)
+
     def counts(data, row):
         data.seen = getattr(data, "seen", torch.zeros(4))
         data.seen[1].add_(1)
@@ -259,6 +283,43 @@ def gradient_differs():
 def wrapped():
     frames = torch.full((3, 8), 100, dtype=torch.uint8)
     frames[0] + frames[1] + frames[2]
+
+
+def wrapped_of_16_bits():
+    clip = torch.tensor([100, 20_000], dtype=torch.int16)
+    clip * 32 - clip * 31
+
+
+def own_state():
+    network = torch.nn.Linear(4, 3)
+    best, optimizer = network.state_dict(), sgd(network)
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(network(x), classes)):
+        step()
+    network.load_state_dict(best)
+
+
+def padding_read():
+    attend = torch.nn.MultiheadAttention(4, 1, batch_first=True)
+    words = torch.nn.Embedding(10, 4)
+    for _ in range(5):
+        tokens = torch.randint(1, 10, (8, 6))
+        tokens[:, 4:] = 0
+        vectors = words(tokens)
+        attend(vectors, vectors, vectors, key_padding_mask=tokens.ne(0))
+
+
+def part_unread():
+    network, average = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3)
+    optimizer = sgd(network)
+    kept = io.BytesIO()
+    state = {"network": network.state_dict(), "average": average.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
+    torch.save(state, kept)
+    kept.seek(0)
+    found = torch.load(kept)
+    network.load_state_dict(found["network"])
+    optimizer.zero_grad()
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(network(x), classes)):
+        step()
 
 
 def clipped_scaled():
@@ -402,6 +463,37 @@ def fine_shapes():
     (distances.abs().mean() + cross_entropy(three(x).log_softmax(1), classes)).backward()
 
 
+def fine_states():
+    network = torch.nn.Linear(4, 3)
+    best, optimizer = copy.deepcopy(network.state_dict()), sgd(network)
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(network(x), classes)):
+        step()
+    network.load_state_dict(best)
+    kept = io.BytesIO()
+    torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict()}, kept)
+    kept.seek(0)
+    found = torch.load(kept)
+    for name, part in found.items():
+        {"network": network, "optimizer": optimizer}[name].load_state_dict(part)
+    kept = io.BytesIO()
+    torch.save(found, kept)
+    assert b"_tune_doctor" not in kept.getvalue()
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(network(x), classes)):
+        step()
+
+
+def fine_masks():
+    attend, words = torch.nn.MultiheadAttention(4, 1, batch_first=True), torch.nn.Embedding(10, 4)
+    for _ in range(5):
+        tokens = torch.randint(1, 10, (6, 6))
+        tokens[:, 4:] = 0
+        vectors = words(tokens)
+        causal = torch.nn.Transformer.generate_square_subsequent_mask(6)
+        attend(vectors, vectors, vectors, key_padding_mask=tokens.eq(0))
+        attend(vectors, vectors, vectors, attn_mask=causal)
+        torch.nn.functional.scaled_dot_product_attention(vectors, vectors, vectors, attn_mask=tokens.ne(0)[:, None, :])
+
+
 def fine_functions():
     class Swish(torch.autograd.Function):
         @staticmethod
@@ -484,7 +576,7 @@ def fine_steps():
 
 warnings.simplefilter("ignore")
 for name, act in list(globals().items()):
-    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "default_changed_in", "Kept", "Normalised", "normalised", "rows_changed_by_minus_at"):
+    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "Decoded", "default_changed_in", "Kept", "Normalised", "normalised", "rows_changed_by_minus_at"):
         # A process notes each kind once.
         child = os.fork()
         if child == 0:

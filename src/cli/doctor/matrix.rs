@@ -238,6 +238,9 @@ fn progress(ended: &RunEnded) -> String {
     let end = match (&ended.failure, ended.stop) {
         (Some(failure), _) => format!("failed after {time}: {}", failure.text()),
         (None, Some(Stop::Survived)) => format!("goes on after {time}, and was ended here"),
+        (None, Some(Stop::Behind)) => {
+            format!("ended here after {time}, not as far as the runs that failed")
+        }
         (None, Some(Stop::Budget)) => format!("ended here after {time}"),
         (None, Some(Stop::Hung(_)) | None) => format!("ended well after {time}"),
     };

@@ -13,6 +13,7 @@ from _tune_doctor.mistakes import Mistakes
 from _tune_doctor.notes import HERE, Notes
 from _tune_doctor.python import Python
 from _tune_doctor.silent import Silent
+from _tune_doctor.states import States
 from _tune_doctor.tracing import Tracing
 from _tune_doctor.training import Training
 from _tune_doctor.watching import Watching
@@ -32,7 +33,7 @@ def _chain():
         sys.path[:] = [p for p in kept if os.path.abspath(p or ".") != HERE]
 
 
-class Doctor(Watching, Python, Training, Tracing, Silent, Gradients, Mistakes, Notes):
+class Doctor(Watching, Python, Training, Tracing, Silent, Gradients, States, Mistakes, Notes):
     """All of it: what one part notes, another may go on from."""
 
     def start(self):

@@ -43,6 +43,8 @@ class Notes:
         # Averages that stay what they were, and tensors of which a dataset's rows are parts.
         self.averages = 0
         self.wholes = {}
+        self.rows_kept = {}
+        self.rows_of_before = 0
         # Whether a loader reads rows in this process, and which pass over its rows it is.
         self.fetches = False
         self.passes = 0

@@ -1,5 +1,6 @@
 """Notes mistakes of a training that raise no error: it goes on, and learns nothing or something else."""
 
+import operator
 import sys
 import weakref
 
@@ -9,7 +10,10 @@ COMPARES = ("aten.sub.Tensor", "aten.rsub.Tensor", "aten.mul.Tensor", "aten.div.
 # Losses of logits, each with the function whose result they should not be given.
 OF_LOGITS = {"aten._log_softmax.default": "SoftmaxBackward0",
              "aten.binary_cross_entropy_with_logits.default": "SigmoidBackward0"}
-ADDS = ("aten.add.Tensor", "aten.add_.Tensor")
+# Arithmetic whose result integers of few bits may not hold.
+ARITHMETIC = {"aten.add.Tensor": operator.add, "aten.sub.Tensor": operator.sub, "aten.mul.Tensor": operator.mul}
+IN_PLACE = "aten.add_.Tensor"
+FILLS = ("aten.masked_fill.Scalar", "aten.masked_fill_.Scalar")
 CLEARS = ("aten.zero_.default", "aten._foreach_zero_.default", "aten.fill_.Scalar")
 # Operations that change what a tensor has, by what it has.
 CHANGES = {name + "_" for name in ("abs", "add", "clamp", "div", "exp", "log", "mul", "neg", "pow", "sqrt", "square", "sub")}
@@ -18,6 +22,8 @@ SETS = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_"}
 HALVES = ("torch.bfloat16", "torch.float16")
 # Steps in a row after which it is no accident: a schedule may begin at 0, a first step may have no gradients.
 STEPS = 5
+# Tensors that a dataset changes again in a later pass, after which they are rows.
+ROWS = 8
 # Gradients that were cleared unused: a GradScaler may leave out some first steps, whose gradients are infinite.
 UNUSED = 16
 
@@ -85,8 +91,12 @@ class Silent:
                 self.silent("crossed")
             elif name in OF_LOGITS and args[0].grad_fn is not None and args[0].grad_fn.name() == OF_LOGITS[name]:
                 self.silent("probabilities_as_logits")
-            elif name in ADDS and not kwargs and wraps(torch, args, result):
-                self.silent("wrapped")
+            elif (name in ARITHMETIC or name == IN_PLACE) and not kwargs and wraps(torch, ARITHMETIC.get(name), args, result):
+                self.silent("wrapped", str(result.dtype).replace("torch.", ""))
+            elif name == "aten.embedding.default":
+                self.look_at_tokens(torch, args[1])
+            elif name in FILLS:
+                self.look_at_mask(torch, *args[1:])
             elif name == "aten._to_copy.default":
                 self.look_at_conversion(torch, args[0], kwargs)
             elif name == "aten.lerp_.Scalar" and rounds_away(torch, *args):
@@ -103,6 +113,8 @@ class Silent:
         filled = name in SETS or kwargs.get("out") is not None
         row = kwargs.get("out") if kwargs.get("out") is not None else row
         whole = row._base if filled or name in CHANGES else None
+        if row._base is None and name in CHANGES | SETS:
+            self.look_at_kept_row(row, name in SETS)
         # One number may be a count or a mean, which is kept there.
         if whole is None or row.numel() < 2 or whole.numel() < 2 * row.numel():
             return
@@ -118,6 +130,22 @@ class Silent:
         passes.add(-1 if filled else self.passes)
         if len(passes) > 1 and -1 not in passes:
             self.silent("rows_changed")
+
+    def look_at_kept_row(self, row, filled):
+        """The same of rows that are tensors of their own, which a dataset keeps. A few may be sums of its own."""
+        if row.numel() < 2:
+            return
+        kept, passes = self.rows_kept.get(id(row), (None, None))
+        if kept is None or kept() is not row:
+            if len(self.rows_kept) > 100_000:  # Most are gone.
+                self.rows_kept.clear()
+            kept, passes = self.rows_kept[id(row)] = weakref.ref(row), set()
+        again = passes and -1 not in passes and not filled and self.passes not in passes
+        passes.add(-1 if filled else self.passes)
+        if again and len(passes) == 2:
+            self.rows_of_before += 1
+            if self.rows_of_before == ROWS:
+                self.silent("rows_changed")
 
     def silent(self, kind, what=None, line=None):
         if kind not in self.silent_kinds:
@@ -189,13 +217,20 @@ def crosses(torch, args):
     return any(1 < column(one) == row(other) for one, other in (pair, pair[::-1]))
 
 
-def wraps(torch, args, result):
-    """Whether a sum of 8-bit integers is beyond 255, and begins at 0 again: then it is less than what was added."""
-    added = args[1]
-    bytes_ = isinstance(result, torch.Tensor) and result.dtype is torch.uint8
-    if not bytes_ or not isinstance(added, torch.Tensor) or added.dtype is not torch.uint8 or result.numel() < 2:
+def wraps(torch, act, args, result):
+    """Whether integers of few bits do not hold what is computed of them, and begin again at their other end. In place, where
+    `act` is none and one of the values is gone, a sum of bytes is then less than what was added."""
+    few = isinstance(result, torch.Tensor) and result.dtype in (torch.uint8, torch.int8, torch.int16)
+    if not few or not 1 < result.numel() <= 1 << 20:
         return False
-    return bool((result < added).any())
+    if act is None:
+        added = args[1]
+        return isinstance(added, torch.Tensor) and added.dtype is result.dtype is torch.uint8 and bool((result < added).any())
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes():  # By doctor: it is no operation of the program's.
+        wide = [arg.int() if isinstance(arg, torch.Tensor) else arg for arg in args[:2]]
+        return bool((act(*wide) != result).any())
 
 
 def column(tensor):
