@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use rusqlite::types::ToSql;
 use serde_json::{Map, Value as Json};
 
 use super::listing::{self, Members};
@@ -77,8 +78,7 @@ impl Store {
             reader.read_trials()?;
             reader.read_params()?;
             reader.read_values()?;
-            let among = format!("AND {}", conn.among_texts("r.\"key\"", keys));
-            reader.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs)?;
+            reader.read_user_attributes(keys)?;
             reader.read_constraints()?;
             Ok(reader.trials)
         })
@@ -115,8 +115,7 @@ impl Store {
         self.read(|conn| {
             let mut reader = Reader::new(conn, study_id, Which::These(numbers));
             reader.read_trials()?;
-            let among = format!("AND {}", conn.among_texts("r.\"key\"", keys));
-            reader.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs)?;
+            reader.read_user_attributes(keys)?;
             let with = reader
                 .trials
                 .into_iter()
@@ -196,6 +195,8 @@ pub(super) struct Reader<'a> {
     /// The numbers, and once the trials are read their row ids, as a JSON array; `None`: all trials.
     only: Option<String>,
     state: Option<TrialState>,
+    /// The third parameter of a query that has one: keys, as a JSON array.
+    keys: Option<String>,
     pub(super) trials: Vec<FrozenTrial>,
     /// Position in `trials` by row id.
     index: HashMap<i64, usize>,
@@ -216,6 +217,7 @@ impl<'a> Reader<'a> {
                 Which::In(state) => Some(state),
                 Which::All | Which::These(_) => None,
             },
+            keys: None,
             trials: Vec::new(),
             index: HashMap::new(),
             domains: HashMap::new(),
@@ -288,8 +290,10 @@ impl<'a> Reader<'a> {
              WHERE t.study_id = ?1 AND {condition} {rest}"
         );
         let (conn, study_id) = (self.conn, self.study_id);
+        let mut args: Vec<&dyn ToSql> = vec![&study_id, &self.only];
+        args.extend(self.keys.iter().map(|keys| keys as &dyn ToSql));
         let mut whose: Option<(i64, Option<usize>)> = None;
-        conn.each(&query, &[&study_id, &self.only], |row| {
+        conn.each(&query, &args, |row| {
             let trial_id = row.get(0)?;
             if whose.is_none_or(|(last, _)| last != trial_id) {
                 whose = Some((trial_id, self.index.get(&trial_id).copied()));
@@ -374,6 +378,15 @@ impl<'a> Reader<'a> {
              AND (r.\"key\" = 'constraints' OR substr(r.\"key\", 1, 12) = 'constraints:')",
             |t| &mut t.system_attrs,
         )
+    }
+
+    /// The user attributes with these keys. They are what people type: no text of a query is made of them.
+    fn read_user_attributes(&mut self, keys: &[&str]) -> Result<(), Kind> {
+        let among = format!("AND {}", self.conn.among_texts("r.\"key\"", "?3"));
+        self.keys = Some(Json::from(keys).to_string());
+        let read = self.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs);
+        self.keys = None;
+        read
     }
 
     fn read_attributes(
