@@ -19,6 +19,7 @@ use doctor::signature::Signature;
 use doctor::signs::{HostFacts, Sign};
 use doctor::statistics::{self, Rate};
 use messages::exit::{Exit, Failure};
+use report::format::plural;
 
 /// What the runs have shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -304,13 +305,16 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
 fn headline(answer: Answer, found: &Examined) -> String {
     let base = found.matrix.base.runs;
     let signs = &found.matrix.evidence.signs;
+    let runs = plural(base.all.into(), "run");
     match (answer, found.matrix.failures.first()) {
+        (_, None) if base.all == 0 => {
+            "no run has ended: whether it fails is not known yet".to_owned()
+        }
         (Answer::DoesNotFail | Answer::Unclear, None) => format!(
-            "it did not fail in {} runs: it fails less often than in {:.0} % of runs (95 %)",
-            base.all,
+            "it did not fail in {runs}: it fails less often than in {:.0} % of runs (95 %)",
             100.0 * statistics::excluded_rate(base.all)
         ),
-        (_, None) => format!("it did not fail in {} runs", base.all),
+        (_, None) => format!("it did not fail in {runs}"),
         (_, Some(_)) if signs.contains(&Sign::IllegalInstruction) => {
             "an illegal instruction of the processor (SIGILL), not of the GPU (CUDA error 715)"
                 .to_owned()
@@ -345,10 +349,10 @@ pub(super) fn text(answer: &RunAnswer) -> String {
     let seconds = std::time::Duration::from_secs_f64(answer.seconds.max(0.0));
     let _ = writeln!(
         text,
-        "  as it is: {} of {} runs failed; {} runs in {}",
+        "  as it is: {} of {} failed; {} in {}",
         answer.base.failed,
-        answer.base.all,
-        answer.runs,
+        plural(answer.base.all.into(), "run"),
+        plural(answer.runs as u64, "run"),
         report::format::duration(seconds)
     );
     table(&mut text, &answer.changes);
