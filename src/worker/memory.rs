@@ -227,11 +227,6 @@ pub fn die_first() {
     }
 }
 
-/// Peak resident memory of this process, in MiB; 0 where the kernel does not tell.
-pub fn peak_mb() -> f64 {
-    status("VmHWM").map_or(0.0, |bytes| bytes as f64 / MIB)
-}
-
 /// A size of this process in bytes, by its name in /proc/self/status.
 fn status(name: &str) -> Option<u64> {
     size(&std::fs::read_to_string("/proc/self/status").ok()?, name)
