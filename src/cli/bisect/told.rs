@@ -209,6 +209,8 @@ pub(super) struct Found {
     number: u64,
     about: About,
     pub(super) outcome: Outcome,
+    /// The failing point is that of the defaults.
+    at_defaults: bool,
     /// Kind, detail and place.
     pub(super) fault: Option<(FaultKind, String, Option<String>)>,
     /// Of the failing point.
@@ -239,6 +241,7 @@ impl Found {
             number: plan.trial.number,
             about: About::new(&plan.spec.study, tune),
             outcome: Outcome::Budget,
+            at_defaults: plan.spec.space.point(&Params::new()) == plan.trial.params,
             fault: None,
             rate: Rate::default(),
             against: None,
@@ -313,7 +316,11 @@ impl Found {
                 format!("{trial} fails in another way now ({how})")
             }
             Outcome::NoParameter if self.fail_too.is_empty() => {
-                format!("no other point is known that could survive: {trial} is at the defaults")
+                let why = match self.at_defaults {
+                    true => format!("{trial} is at the defaults"),
+                    false => "a constraint excludes the defaults".to_owned(),
+                };
+                format!("no other point is known that could survive: {why}")
             }
             Outcome::NoParameter => {
                 let points: Vec<String> = self.fail_too.iter().map(ToString::to_string).collect();
