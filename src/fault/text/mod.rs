@@ -24,7 +24,7 @@ use regex::Regex;
 pub use memory::Memory;
 pub use place::Place;
 
-use super::table::{Scope, Survival, row};
+use super::table::{Scope, Survival};
 use super::{FaultKind, Other, advice, cuda, pattern};
 use lines::TextLine;
 use reader::{Finding, read};
@@ -256,7 +256,7 @@ fn conclude(finding: &Finding, findings: &[Finding], lines: &[TextLine]) -> Diag
     let near = near.join(" ");
     let about_memory = matches!(kind, FaultKind::Oom | FaultKind::HostOom);
     let memory = about_memory.then(|| memory::figures(&near)).flatten();
-    let row = row(kind);
+    let row = kind.row();
     let mut diagnosis = Diagnosis {
         kind,
         scope: finding.scope.unwrap_or(row.scope),
