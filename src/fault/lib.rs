@@ -33,7 +33,7 @@ impl FaultKind {
     }
 
     /// Whether it says that CUDA or the GPU has failed.
-    fn of_cuda(self) -> bool {
+    pub fn of_cuda(self) -> bool {
         matches!(
             self,
             FaultKind::Poisoned
