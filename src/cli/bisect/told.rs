@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::rows::{RowsFound, RowsOutcome};
 use crate::query::Answer;
@@ -77,7 +77,7 @@ impl Serialize for Against {
 }
 
 /// A parameter of the cause.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Member {
     pub(super) name: String,
     /// In the failing trial.
@@ -158,17 +158,6 @@ impl Member {
             printable(&self.name),
             told(&self.value)
         )
-    }
-}
-
-impl Serialize for Member {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let json = |value: &Option<Value>| value.as_ref().map_or(Json::Null, Value::to_json);
-        let told = json!({
-            "name": self.name, "value": self.value.to_json(), "survivor": json(&self.survivor),
-            "fails": self.fails.to_json(), "survives": json(&self.survives),
-        });
-        told.serialize(serializer)
     }
 }
 
