@@ -409,11 +409,8 @@ impl Card {
             FromWorker::Attempt(
                 id(&t.trial),
                 AttemptEvent::Failed(ErrorReport {
-                    phase: Phase::Training,
-                    panic: false,
-                    text: text.into(),
                     healthy: Some(true),
-                    program: None,
+                    ..ErrorReport::new(Phase::Training, text)
                 }),
             ),
         );

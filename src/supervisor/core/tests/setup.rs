@@ -136,10 +136,7 @@ pub fn completed(attempt: AttemptId) -> FromWorker {
 /// An error that the worker's context has survived.
 pub fn error(phase: Phase, text: &str) -> ErrorReport {
     ErrorReport {
-        phase,
-        panic: false,
-        text: text.into(),
         healthy: Some(true),
-        program: None,
+        ..ErrorReport::new(phase, text)
     }
 }
