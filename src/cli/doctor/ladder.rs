@@ -122,14 +122,10 @@ impl Site {
         let flags = overrides(&args.set, args.device.as_deref());
         let spec = run::read(&project, task, flags)?;
         let file = find_task(&project, task, &RESERVED)?;
-        let absolute = |path: &Path| {
-            std::path::absolute(path)
-                .map_err(|e| Failure::input(format!("{}: {e}", path.display())))
-        };
         Ok(Site {
             spec,
-            task: absolute(&file)?,
-            project: absolute(&project.dir)?,
+            task: run::absolute(&file)?,
+            project: run::absolute(&project.dir)?,
             set: args.set.clone(),
             device: args.device.clone(),
             limit: args.deadline.unwrap_or(LIMIT),

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 
-use super::super::Common;
+use super::super::{Common, run};
 use super::DoctorArgs;
 use crate::replay::stopped_by_signals;
 use doctor::change::{Change, Host, Setting};
@@ -216,14 +216,11 @@ fn fixed(text: &str, keys: bool) -> Result<Setting, Failure> {
 
 fn host() -> Host {
     let variables = doctor::change::variables();
-    let path = variables.get("PATH").cloned().unwrap_or_default();
-    let on_path =
-        |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
     let nvidia = std::path::Path::new("/dev/nvidiactl").exists()
         || std::path::Path::new("/dev/dxg").exists();
     Host {
         gpu: nvidia || std::env::var_os(device::probe::LIBRARY).is_some(),
-        sanitizer: on_path("compute-sanitizer"),
+        sanitizer: run::on_path("compute-sanitizer"),
         variables,
         dangling_link: doctor::links::dangling_link(std::path::Path::new(".")),
     }
