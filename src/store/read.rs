@@ -31,8 +31,7 @@ impl Store {
     /// See [`Store::trials`].
     pub fn outlines(&self, study_id: i64) -> Result<Vec<FrozenTrial>, StoreError> {
         self.read(|conn| {
-            let mut reader = Reader::new(conn, study_id, Which::All);
-            reader.read_trials()?;
+            let mut reader = Reader::of(conn, study_id, Which::All)?;
             reader.read_values()?;
             reader.read_attributes(
                 "trial_user_attributes",
@@ -52,8 +51,7 @@ impl Store {
     /// See [`Store::trials`].
     pub fn listing(&self, study_id: i64) -> Result<Vec<(FrozenTrial, Members)>, StoreError> {
         self.read(|conn| {
-            let mut reader = Reader::new(conn, study_id, Which::All);
-            reader.read_trials()?;
+            let mut reader = Reader::of(conn, study_id, Which::All)?;
             reader.read_values()?;
             let members = listing::members(&mut reader)?;
             Ok(reader.trials.into_iter().zip(members).collect())
@@ -74,8 +72,7 @@ impl Store {
     ) -> Result<Vec<FrozenTrial>, StoreError> {
         let which = state.map_or(Which::All, Which::In);
         self.read(|conn| {
-            let mut reader = Reader::new(conn, study_id, which);
-            reader.read_trials()?;
+            let mut reader = Reader::of(conn, study_id, which)?;
             reader.read_params()?;
             reader.read_values()?;
             reader.read_user_attributes(keys)?;
@@ -113,8 +110,7 @@ impl Store {
         keys: &[&str],
     ) -> Result<BTreeMap<u64, Map<String, Json>>, StoreError> {
         self.read(|conn| {
-            let mut reader = Reader::new(conn, study_id, Which::These(numbers));
-            reader.read_trials()?;
+            let mut reader = Reader::of(conn, study_id, Which::These(numbers))?;
             reader.read_user_attributes(keys)?;
             let with = reader
                 .trials
@@ -147,8 +143,7 @@ impl Store {
 
 /// The parameters of all trials of a study, by number.
 pub(super) fn points(conn: &Connection, study_id: i64) -> Result<BTreeMap<u64, Params>, Kind> {
-    let mut reader = Reader::new(conn, study_id, Which::All);
-    reader.read_trials()?;
+    let mut reader = Reader::of(conn, study_id, Which::All)?;
     reader.read_points()?;
     let trials = reader.trials.into_iter();
     Ok(trials.map(|t| (t.number, t.params)).collect())
@@ -160,8 +155,7 @@ pub(super) fn read_trials(
     study_id: i64,
     which: Which<'_>,
 ) -> Result<Vec<FrozenTrial>, Kind> {
-    let mut reader = Reader::new(conn, study_id, which);
-    reader.read_trials()?;
+    let mut reader = Reader::of(conn, study_id, which)?;
     reader.read_params()?;
     reader.read_values()?;
     reader.read_intermediate()?;
@@ -205,8 +199,9 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(conn: &'a Connection, study_id: i64, which: Which<'_>) -> Reader<'a> {
-        Reader {
+    /// With these trials, of which nothing else is read yet.
+    fn of(conn: &'a Connection, study_id: i64, which: Which<'_>) -> Result<Reader<'a>, Kind> {
+        let mut reader = Reader {
             conn,
             study_id,
             only: match which {
@@ -221,7 +216,9 @@ impl<'a> Reader<'a> {
             trials: Vec::new(),
             index: HashMap::new(),
             domains: HashMap::new(),
-        }
+        };
+        reader.read_trials()?;
+        Ok(reader)
     }
 
     /// The condition on the trials `t`, whose second parameter is `only`: values of this column.
