@@ -186,11 +186,7 @@ impl Loop {
     fn next(&mut self) -> FromWorker {
         let attempt = self.attempt.unwrap();
         if self.epoch == EPOCHS {
-            let event = AttemptEvent::Ended {
-                ended: Ended::Completed,
-                peak_memory_mb: 100.0,
-            };
-            return FromWorker::Attempt(attempt, event);
+            return FromWorker::Attempt(attempt, AttemptEvent::Ended(Ended::Completed));
         }
         self.epoch += 1;
         let value = (attempt.number as f64).sin() + 1.0 / f64::from(self.epoch);

@@ -194,25 +194,7 @@ fn diagnose(text: &str) -> Option<Diagnosed> {
 
 /// Whether a fault is one of CUDA or of memory.
 fn of_device(kind: FaultKind) -> bool {
-    match kind {
-        FaultKind::Poisoned
-        | FaultKind::CudaTransient
-        | FaultKind::CudaUnclear
-        | FaultKind::CudaSticky
-        | FaultKind::Oom
-        | FaultKind::HostOom
-        | FaultKind::DeviceLost => true,
-        FaultKind::Interrupted
-        | FaultKind::Killed
-        | FaultKind::Crash
-        | FaultKind::Hang
-        | FaultKind::TimeLimit
-        | FaultKind::Diverged
-        | FaultKind::TaskError
-        | FaultKind::Descriptors
-        | FaultKind::Protocol
-        | FaultKind::OpenFailed => false,
-    }
+    kind.of_cuda() || kind == FaultKind::HostOom
 }
 
 /// Runs of failures that begin with a lost context.

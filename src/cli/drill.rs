@@ -71,7 +71,7 @@ pub(super) fn drill(common: &Common, args: &DrillArgs) -> Result<Exit, Failure> 
 fn task_file(common: &Common, name: &str) -> Result<PathBuf, Failure> {
     let project = run::project(common, Wanted::Task(name))?;
     let file = find_task(&project, name, &RESERVED)?;
-    std::path::absolute(&file).map_err(|e| Failure::input(format!("{}: {e}", file.display())))
+    run::absolute(&file)
 }
 
 /// Everything checked before the first process is started.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
-use super::{Common, print, print_json};
+use super::{Common, print, print_json, run};
 use files::bounded;
 use messages::exit::{Exit, Failure};
 use report::ProgressBar;
@@ -91,8 +91,7 @@ fn request(args: &FetchArgs) -> Result<hub::FetchRequest, Failure> {
     let cache = cache.ok_or_else(|| {
         Failure::input("there is no place to fetch to: HOME is not set; say --to DIR")
     })?;
-    let cache = std::path::absolute(&cache)
-        .map_err(|e| Failure::input(format!("{}: {e}", cache.display())))?;
+    let cache = run::absolute(&cache)?;
     let endpoint = text_of("HF_ENDPOINT")?;
     let is_address = |text: &&String| text.starts_with("http://") || text.starts_with("https://");
     if let Some(text) = endpoint.as_ref().filter(|text| !is_address(text)) {

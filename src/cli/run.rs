@@ -227,6 +227,17 @@ pub(super) fn working_directory() -> Result<PathBuf, Failure> {
         .map_err(|e| Failure::input(format!("the current directory cannot be read: {e}")))
 }
 
+/// A path from the root.
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|e| Failure::input(format!("{}: {e}", path.display())))
+}
+
+/// Whether a program of this name is in one of the directories of `PATH`.
+pub(super) fn on_path(program: &str) -> bool {
+    let has = |path: OsString| std::env::split_paths(&path).any(|d| d.join(program).is_file());
+    variable("PATH").is_some_and(has)
+}
+
 /// What to say of a study where earlier versions kept it: of a task that was given as a path, not in the file's
 /// project, but in that of the working directory.
 fn left_elsewhere(args: &RunArgs, storage: &Place, study: &str) -> Result<Option<String>, Failure> {

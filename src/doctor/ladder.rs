@@ -135,6 +135,7 @@ impl Rung {
                 Some((what, number)) => format!("backward through {what} {number}"),
                 None => format!("backward through the {part}"),
             }),
+            Rung::Loader { threads: 1 } => fixed("loader.1", "loader, 1 thread"),
             Rung::Loader { threads } => (format!("loader.{threads}"), format!("loader, {threads} threads")),
             Rung::Pipeline { real: true } => fixed("pipeline", "whole pipeline"),
             Rung::Pipeline { real: false } => fixed("pipeline.synthetic", "whole pipeline on made-up rows"),

@@ -37,6 +37,9 @@ fn each_rung_has_a_name_by_which_it_is_found_again() {
     }
     let names: std::collections::BTreeSet<String> = all.iter().map(Rung::to_string).collect();
     assert_eq!(names.len(), all.len());
+    let one = Rung::Loader { threads: 1 };
+    assert_eq!(Rung::named("loader.1").as_ref(), Some(&one));
+    assert_eq!(one.title(), "loader, 1 thread");
     for wrong in ["", "loss", "loss.ce", "loss.odd.ce", "loader.x"] {
         assert_eq!(Rung::named(wrong), None, "{wrong}");
     }

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A page of memory, in bytes.
 fn page() -> u64 {
-    let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
-    size.ok().flatten().map_or(4096, |size| size as u64)
+    process::host::page().unwrap_or(4096)
 }
 
 /// Files to the byte up to which any of these processes has mapped them, a whole number of pages. Added are those that are as

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use fault::{Death, ErrorReport, Evidence, Fault, FaultKind, Phase, ProgramEnd};
+use fault::{Death, Evidence, Fault, FaultKind, ProgramEnd};
 
 /// A failure of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -157,21 +157,15 @@ impl Signature {
 }
 
 fn classify(end: &RunEnd) -> Fault {
+    let program = ProgramEnd {
+        death: end.death,
+        stopped: false,
+        oom_kills: end.oom_kills,
+        output: end.output.clone(),
+    };
     fault::classify(&Evidence {
-        error: Some(ErrorReport {
-            phase: Phase::Training,
-            panic: false,
-            text: String::new(),
-            healthy: None,
-            program: Some(ProgramEnd {
-                death: end.death,
-                stopped: false,
-                oom_kills: end.oom_kills,
-                output: end.output.clone(),
-            }),
-        }),
         silent: end.hang.map(Hang::stood),
-        ..Evidence::default()
+        ..Evidence::of_program(program, "")
     })
 }
 

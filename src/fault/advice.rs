@@ -2,12 +2,11 @@
 //! error, by the library, by the figures.
 
 use super::FaultKind;
-use super::table::row;
 use super::text::{Diagnosis, Memory, Place};
 
 /// The advice for a diagnosis; `near` is the message with the lines after it.
 pub fn advice(d: &Diagnosis, near: &str) -> String {
-    let general = row(d.kind).advice;
+    let general = d.kind.row().advice;
     if let Some(place) = &d.place {
         return format!("{} {general}", of_place(place));
     }

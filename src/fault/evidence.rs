@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ErrorReport, Phase};
+use crate::{ErrorReport, Phase, ProgramEnd};
 
 use super::text::{self, Diagnosis, diagnose};
 use super::{Fault, FaultKind, cuda};
@@ -47,6 +47,19 @@ pub struct Evidence {
     pub tail: String,
     /// The phase it was in.
     pub phase: Option<Phase>,
+}
+
+impl Evidence {
+    /// Of a program, whose end says more than `text`, which is for people.
+    pub fn of_program(end: ProgramEnd, text: impl Into<String>) -> Evidence {
+        Evidence {
+            error: Some(ErrorReport {
+                program: Some(end),
+                ..ErrorReport::new(Phase::Training, text)
+            }),
+            ..Evidence::default()
+        }
+    }
 }
 
 /// What is said of a GPU that the driver has lost.

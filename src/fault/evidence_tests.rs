@@ -5,11 +5,8 @@ use super::*;
 fn error(phase: Phase, text: &str, healthy: Option<bool>) -> Evidence {
     Evidence {
         error: Some(ErrorReport {
-            phase,
-            panic: false,
-            text: text.into(),
             healthy,
-            program: None,
+            ..ErrorReport::new(phase, text)
         }),
         phase: Some(phase),
         ..Evidence::default()

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::FaultKind;
-use super::table::{Process, Scope, Survival, Trial, row};
+use super::table::{Process, Scope, Survival, Trial};
 use super::text::{self, Diagnosis, Memory, Place};
 
 /// Everything that is known of a text.
@@ -83,7 +83,7 @@ fn without_heads(text: &str) -> String {
 }
 
 fn of(d: Diagnosis) -> Explanation {
-    let row = row(d.kind);
+    let row = d.kind.row();
     Explanation {
         fault: d.kind.word(),
         what: row.what,
@@ -106,7 +106,7 @@ fn of(d: Diagnosis) -> Explanation {
 
 /// Nothing looks like an error. A worker that reported this as one would have its trial FAIL.
 fn unknown(text: &str) -> Explanation {
-    let own = row(FaultKind::TaskError);
+    let own = FaultKind::TaskError.row();
     let xid = text::harmless_xid(text);
     let harmless = xid.is_some();
     Explanation {

@@ -18,72 +18,22 @@ pub use explain::{Explanation, Other, explain};
 pub use failures::{Failure, FailureGroup, group_failures, masked, own_line};
 pub use program::{ProgramEnd, describe as describe_program};
 pub use report::{ErrorReport, Phase};
+pub use table::FaultKind;
 pub use text::{Diagnosis, Memory, Place, diagnose};
 pub use verdict::{Outcome, Tally, Verdict, judge};
-
-use serde::{Deserialize, Serialize};
-use strum::{IntoStaticStr, VariantArray};
 
 /// The variable that names a file to which a process with libtorch writes each operation before it is begun, over the one
 /// before: evidence of where it died.
 pub const TRACE_OPERATIONS: &str = "TUNE_TRACE_OPERATIONS";
 
-/// What ended an attempt otherwise than by its own result.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum FaultKind {
-    /// The run was stopped, the supervisor died, the worker was stopped (SIGSTOP) or the machine
-    /// went down: nobody's fault.
-    Interrupted,
-    /// SIGKILL or another deadly signal from outside, without any evidence why.
-    Killed,
-    /// A CUDA error before the trial's first step: the context was broken already.
-    Poisoned,
-    /// A CUDA error in training after which the health check passed.
-    CudaTransient,
-    /// A CUDA library failed in a way that says nothing about the context, and no health check
-    /// has been asked.
-    CudaUnclear,
-    /// A sticky CUDA error in training, or a failed health check after an error.
-    CudaSticky,
-    /// SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, or an exit that nobody asked for.
-    Crash,
-    /// Out of GPU memory.
-    Oom,
-    /// Killed by the host's OOM killer, or the host's allocator gave up.
-    HostOom,
-    /// No training step before the deadline.
-    Hang,
-    /// The attempt ran for longer than a trial may.
-    TimeLimit,
-    /// Loss or logits were not finite.
-    Diverged,
-    /// An error of the task's own code or data.
-    TaskError,
-    /// The process has no file descriptor left.
-    Descriptors,
-    /// The worker sent what is no message.
-    Protocol,
-    /// The GPU or its driver is gone.
-    DeviceLost,
-    /// The worker could not open the task: no trial was involved.
-    OpenFailed,
-}
-
 impl FaultKind {
-    /// Every kind, for tables.
-    pub const ALL: &[FaultKind] = FaultKind::VARIANTS;
-
     /// The word in attributes, attempts and events.
     pub fn word(self) -> &'static str {
         self.into()
     }
 
     /// Whether it says that CUDA or the GPU has failed.
-    fn of_cuda(self) -> bool {
+    pub fn of_cuda(self) -> bool {
         matches!(
             self,
             FaultKind::Poisoned

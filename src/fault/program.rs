@@ -124,25 +124,7 @@ fn kind(end: &ProgramEnd, said: Option<&Diagnosis>) -> FaultKind {
 
 /// Faults of device or memory that explain why a program ended, whatever its status.
 fn is_cause(kind: FaultKind) -> bool {
-    match kind {
-        FaultKind::CudaTransient
-        | FaultKind::CudaUnclear
-        | FaultKind::CudaSticky
-        | FaultKind::Oom
-        | FaultKind::HostOom
-        | FaultKind::Descriptors
-        | FaultKind::DeviceLost
-        | FaultKind::Diverged => true,
-        FaultKind::Interrupted
-        | FaultKind::Killed
-        | FaultKind::Poisoned
-        | FaultKind::Crash
-        | FaultKind::Hang
-        | FaultKind::TimeLimit
-        | FaultKind::TaskError
-        | FaultKind::Protocol
-        | FaultKind::OpenFailed => false,
-    }
+    kind.of_cuda() || kind.of_resources() || kind == FaultKind::Diverged
 }
 
 /// What a program may tell of the processes that it had started, such as loaders of data.

@@ -31,3 +31,16 @@ pub struct ErrorReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramEnd>,
 }
+
+impl ErrorReport {
+    /// An error that is no panic, after which nothing was checked.
+    pub fn new(phase: Phase, text: impl Into<String>) -> ErrorReport {
+        ErrorReport {
+            phase,
+            panic: false,
+            text: text.into(),
+            healthy: None,
+            program: None,
+        }
+    }
+}

@@ -1,9 +1,12 @@
 //! What each kind of fault means, in one table: for the trial, for the process, and for people.
 
-use serde::Serialize;
-use strum::Display;
+use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr};
 
-use super::FaultKind;
+use Process::{Continue, Drain, Probe, Restart};
+use Scope::{Gpu, Machine, Study, Trial as OfTrial, Worker};
+use Survival::{Alive, Lost, Unknown};
+use Trial::{Again, Fail, Pruned, Suspect};
 
 /// Whom a fault concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display)]
@@ -65,115 +68,87 @@ pub enum Trial {
     Fail,
 }
 
-/// One row: a kind and what follows from it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
-    /// What happened.
-    pub what: &'static str,
-    /// Whom it concerns.
-    pub scope: Scope,
-    /// Whether the context survives it.
-    pub context: Survival,
-    /// What `tune` does with the process.
-    pub process: Process,
-    /// The trial, the first time.
-    pub first: Trial,
-    /// The trial, the second time.
-    pub second: Trial,
-    /// What a trial that ends as PRUNED by it is marked with; empty where none does.
-    pub mark: &'static str,
-    /// What people can do.
-    pub advice: &'static str,
-}
+messages::table! {
+    /// What ended an attempt otherwise than by its own result.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+    #[serde(rename_all = "snake_case")]
+    #[strum(serialize_all = "snake_case")]
+    pub enum FaultKind;
 
-/// The row of a kind.
-#[rustfmt::skip] // One block of three lines a kind.
-pub fn row(kind: FaultKind) -> Row {
-    use FaultKind as K;
-    use Process::{Continue, Drain, Probe, Restart};
-    use Scope::{Gpu, Machine, Study, Trial as OfTrial, Worker};
-    use Survival::{Alive, Lost, Unknown};
-    use Trial::{Again, Fail, Pruned, Suspect};
-    match kind {
-        K::Interrupted => make("the run, the worker or the machine was stopped",
-            Worker, Lost, Restart, Again, Again,
-            "Nothing: start the same command again and the study goes on."),
-        K::Killed => make("ended by a signal from outside, without evidence why; the third time on one trial prunes it",
-            Worker, Lost, Restart, Again, Again,
-            "Find out who sent the signal: a person, a batch system, or the kernel for want of memory (journalctl -k).").marked("killed three times"),
-        K::Poisoned => make("a CUDA error before the trial's first step: the context was broken already",
-            Worker, Lost, Restart, Again, Again,
-            "Look at the trial that this worker ran before: it is noted as a suspect."),
-        K::CudaTransient => make("a CUDA error in training that leaves the context usable",
-            OfTrial, Alive, Continue, Pruned, Pruned,
-            "Look at the call that failed. Three in a row replace the process.").marked("cuda_error"),
-        K::CudaUnclear => make("a CUDA library failed, and the text does not tell whether the context survives",
-            Worker, Unknown, Probe, Suspect, Pruned,
-            "Read upward for an earlier error. If the health check passes, the trial is pruned and the process goes on; if it fails, the trial is a suspect and a fresh worker takes over.").marked("cuda_error"),
-        K::CudaSticky => make("a sticky CUDA error in training, or a failed health check after an error",
-            Worker, Lost, Restart, Suspect, Pruned,
-            "Never go on in this process. The second attempt, with blocking launches, tells the kernel: `tune replay STUDY TRIAL --blocking` does the same on demand.").marked("cuda_error"),
-        K::Crash => make("the process crashed (SIGABRT, SIGSEGV, SIGBUS, SIGILL) or exited unasked",
-            Worker, Lost, Restart, Suspect, Pruned,
-            "Read the end of the attempt's log. Native code has failed: an extension, a library, or a destructor in a lost context.").marked("cuda_error"),
-        K::Oom => make("out of GPU memory",
-            Gpu, Alive, Continue, Again, Pruned,
-            "Lower the batch size (and raise accumulation), the sequence length or --parallel.").marked("oom"),
-        K::HostOom => make("out of host memory, or killed by the kernel for it",
-            Machine, Unknown, Restart, Again, Pruned,
-            "Lower --parallel or the number of data-loader workers, or give the machine or container more memory.").marked("oom"),
-        K::Hang => make("no training step before the deadline",
-            Worker, Unknown, Restart, Suspect, Pruned,
-            "If steps are really that slow, set --deadline. Otherwise look for a lock, a lost peer, or a file system that does not answer.").marked("hang"),
-        K::TimeLimit => make("the attempt ran for longer than `--trial-limit`",
-            OfTrial, Unknown, Restart, Pruned, Pruned,
-            "Nothing, if the limit was meant: the trial keeps the last value that it reported. Otherwise raise --trial-limit.").marked("time_limit"),
-        K::Diverged => make("loss or logits are NaN or infinite",
-            OfTrial, Alive, Continue, Pruned, Pruned,
-            "Lower the learning rate, clip gradients, check the data for non-finite values; with float16 check the loss scale.").marked("diverged"),
-        K::TaskError => make("an error of the task's own code or data",
-            OfTrial, Alive, Continue, Fail, Fail,
-            "Mend what the message names; the device has no part in it. FAIL does not count towards the goal, and 20 in a row stop the run."),
-        K::Descriptors => make("the process has no file descriptor left",
-            Worker, Alive, Restart, Suspect, Fail,
-            "Close what is opened, raise `ulimit -n`, or let data loaders share by file system (`set_sharing_strategy('file_system')`)."),
-        K::Protocol => make("the worker sent what is no message",
-            Worker, Unknown, Restart, Suspect, Pruned,
-            "Read the attempt's log: native code has overwritten memory, or another program wrote to the worker's socket.").marked("cuda_error"),
-        K::DeviceLost => make("the GPU, its driver or the way to it is gone",
-            Gpu, Lost, Drain, Again, Again,
-            "Look at nvidia-smi and the kernel's log (journalctl -k, lines with Xid or NVRM). Reset the GPU or restart the machine."),
-        K::OpenFailed => make("the worker could not open the task; no trial was involved",
-            Study, Alive, Restart, Again, Again,
-            "`tune check TASK` shows what is missing."),
+    /// One row: what follows from a kind.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Row {
+        /// What happened.
+        pub what: &'static str,
+        /// Whom it concerns.
+        pub scope: Scope,
+        /// Whether the context survives it.
+        pub context: Survival,
+        /// What `tune` does with the process.
+        pub process: Process,
+        /// The trial, the first time.
+        pub first: Trial,
+        /// The trial, the second time.
+        pub second: Trial,
+        /// What a trial that ends as PRUNED by it is marked with; empty where none does.
+        pub mark: &'static str,
+        /// What people can do.
+        pub advice: &'static str,
     }
-}
 
-fn make(
-    what: &'static str,
-    scope: Scope,
-    context: Survival,
-    process: Process,
-    first: Trial,
-    second: Trial,
-    advice: &'static str,
-) -> Row {
-    Row {
-        what,
-        scope,
-        context,
-        process,
-        first,
-        second,
-        mark: "",
-        advice,
-    }
-}
-
-impl Row {
-    fn marked(self, mark: &'static str) -> Row {
-        Row { mark, ..self }
-    }
+    /// Also where the supervisor died, or the worker got SIGSTOP: nobody's fault.
+    Interrupted("the run, the worker or the machine was stopped",
+        Worker, Lost, Restart, Again, Again, "",
+        "Nothing: start the same command again and the study goes on.");
+    Killed("ended by a signal from outside, without evidence why; the third time on one trial prunes it",
+        Worker, Lost, Restart, Again, Again, "killed three times",
+        "Find out who sent the signal: a person, a batch system, or the kernel for want of memory (journalctl -k).");
+    Poisoned("a CUDA error before the trial's first step: the context was broken already",
+        Worker, Lost, Restart, Again, Again, "",
+        "Look at the trial that this worker ran before: it is noted as a suspect.");
+    CudaTransient("a CUDA error in training that leaves the context usable",
+        OfTrial, Alive, Continue, Pruned, Pruned, "cuda_error",
+        "Look at the call that failed. Three in a row replace the process.");
+    /// No health check has been asked yet.
+    CudaUnclear("a CUDA library failed, and the text does not tell whether the context survives",
+        Worker, Unknown, Probe, Suspect, Pruned, "cuda_error",
+        "Read upward for an earlier error. If the health check passes, the trial is pruned and the process goes on; if it fails, the trial is a suspect and a fresh worker takes over.");
+    CudaSticky("a sticky CUDA error in training, or a failed health check after an error",
+        Worker, Lost, Restart, Suspect, Pruned, "cuda_error",
+        "Never go on in this process. The second attempt, with blocking launches, tells the kernel: `tune replay STUDY TRIAL --blocking` does the same on demand.");
+    Crash("the process crashed (SIGABRT, SIGSEGV, SIGBUS, SIGILL) or exited unasked",
+        Worker, Lost, Restart, Suspect, Pruned, "cuda_error",
+        "Read the end of the attempt's log. Native code has failed: an extension, a library, or a destructor in a lost context.");
+    Oom("out of GPU memory",
+        Gpu, Alive, Continue, Again, Pruned, "oom",
+        "Lower the batch size (and raise accumulation), the sequence length or --parallel.");
+    HostOom("out of host memory, or killed by the kernel for it",
+        Machine, Unknown, Restart, Again, Pruned, "oom",
+        "Lower --parallel or the number of data-loader workers, or give the machine or container more memory.");
+    Hang("no training step before the deadline",
+        Worker, Unknown, Restart, Suspect, Pruned, "hang",
+        "If steps are really that slow, set --deadline. Otherwise look for a lock, a lost peer, or a file system that does not answer.");
+    TimeLimit("the attempt ran for longer than `--trial-limit`",
+        OfTrial, Unknown, Restart, Pruned, Pruned, "time_limit",
+        "Nothing, if the limit was meant: the trial keeps the last value that it reported. Otherwise raise --trial-limit.");
+    Diverged("loss or logits are NaN or infinite",
+        OfTrial, Alive, Continue, Pruned, Pruned, "diverged",
+        "Lower the learning rate, clip gradients, check the data for non-finite values; with float16 check the loss scale.");
+    TaskError("an error of the task's own code or data",
+        OfTrial, Alive, Continue, Fail, Fail, "",
+        "Mend what the message names; the device has no part in it. FAIL does not count towards the goal, and 20 in a row stop the run.");
+    Descriptors("the process has no file descriptor left",
+        Worker, Alive, Restart, Suspect, Fail, "",
+        "Close what is opened, raise `ulimit -n`, or let data loaders share by file system (`set_sharing_strategy('file_system')`).");
+    Protocol("the worker sent what is no message",
+        Worker, Unknown, Restart, Suspect, Pruned, "cuda_error",
+        "Read the attempt's log: native code has overwritten memory, or another program wrote to the worker's socket.");
+    DeviceLost("the GPU, its driver or the way to it is gone",
+        Gpu, Lost, Drain, Again, Again, "",
+        "Look at nvidia-smi and the kernel's log (journalctl -k, lines with Xid or NVRM). Reset the GPU or restart the machine.");
+    OpenFailed("the worker could not open the task; no trial was involved",
+        Study, Alive, Restart, Again, Again, "",
+        "`tune check TASK` shows what is missing.");
 }
 
 #[cfg(test)]
@@ -195,7 +170,7 @@ mod tests {
     #[test]
     fn the_verdicts_are_those_of_the_table() {
         for &kind in FaultKind::ALL {
-            let row = row(kind);
+            let row = kind.row();
             let mut tally = Tally::default();
             let first = judge(kind, &tally);
             tally.add(kind);
@@ -225,7 +200,7 @@ mod tests {
         let rows: Vec<String> = FaultKind::ALL
             .iter()
             .map(|&kind| {
-                let row = row(kind);
+                let row = kind.row();
                 format!(
                     "| `{}` | {} | {} | {} | {} | {} | {} | {} |",
                     kind.word(),

@@ -1,7 +1,7 @@
 //! What a fault means for the trial and for the process, beside the trial's earlier attempts.
 
 use super::FaultKind;
-use super::table::{Process, Trial, row};
+use super::table::{Process, Trial};
 
 /// Earlier faulty attempts of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,7 +95,7 @@ pub struct Outcome {
 /// What follows from a fault, by its row of the table. `tally` counts the trial's earlier attempts, this one
 /// not included.
 pub fn judge(kind: FaultKind, tally: &Tally) -> Outcome {
-    let row = row(kind);
+    let row = kind.row();
     let trial = match (kind, tally.earlier(kind)) {
         (FaultKind::Killed, 2..) => Trial::Pruned,
         (_, 0) => row.first,

@@ -189,8 +189,11 @@ impl fmt::Display for Plan {
             let mark = if item.culprit { "!" } else { "" };
             match item.amount {
                 Amount::Count(n) => write!(f, "{comma}{}{mark}:{n}", item.kind)?,
-                // With a decimal point, so that 1 stays a rate.
-                Amount::Rate(rate) => write!(f, "{comma}{}{mark}:{rate:?}", item.kind)?,
+                // With a decimal point, so that 1 stays a rate, and never with an exponent, which is not read.
+                Amount::Rate(rate) => {
+                    let point = if rate.fract() == 0.0 { ".0" } else { "" };
+                    write!(f, "{comma}{}{mark}:{rate}{point}", item.kind)?;
+                }
             }
         }
         Ok(())
@@ -296,6 +299,13 @@ mod tests {
         let total = hits(&plan, 3, 20_000).len() as f64 / 20_000.0;
         assert!((total - 0.1).abs() < 0.01, "{total}");
         assert_eq!(self::plan("all:2").counted(), plan.kinds().len() as u64 * 2);
+    }
+
+    #[test]
+    fn a_rate_is_printed_with_a_point_and_without_an_exponent() {
+        for text in ["kill:1.0", "kill:0.02", "kill:0.0000001,term!:3"] {
+            assert_eq!(plan(text).to_string(), text);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::Entry;
 use device::Device;
 use search::importance::{Effect, effects};
 use search::space::{Params, Value};
-use search::study::{Job, Purpose};
+use search::study::Job;
 
 /// So many trials are shown.
 const HIGHEST: usize = 5;
@@ -115,11 +115,7 @@ fn job_fields<S: Serializer>(job: &Job, serializer: S) -> Result<S::Ok, S::Error
         purpose: &'static str,
         repeat: u32,
     }
-    let (purpose, repeat) = match job.purpose {
-        Purpose::Search => ("search", 0),
-        Purpose::Repeat(repeat) => ("repeat", repeat),
-        Purpose::Test => ("test", 0),
-    };
+    let (purpose, repeat) = job.purpose.columns();
     let number = job.number;
     let fields = Fields {
         number,

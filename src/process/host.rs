@@ -16,10 +16,10 @@ pub fn memory_total() -> Option<u64> {
 
 /// One look, by the limits of this process's cgroups; `None` where `/proc` tells nothing.
 pub fn look(workers: &BTreeSet<u32>, own: Option<&OwnCgroup>) -> Option<HostSample> {
-    let (total, available) = machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
+    let told = fs::read_to_string("/proc/meminfo").ok()?;
     let mut sample = HostSample {
-        total,
-        available,
+        total: size(&told, "MemTotal")?,
+        available: size(&told, "MemAvailable")?,
         processes: BTreeMap::new(),
     };
     for (limit, room) in own.map(OwnCgroup::limits).unwrap_or_default() {
@@ -81,14 +81,12 @@ pub fn limited_time(pid: u32) -> Option<(u64, u64)> {
     Some((stat::of(pid)?.ticks / stat::ticks_a_second()?, limit))
 }
 
-/// Bytes in all and available, of `/proc/meminfo`.
-fn machine(meminfo: &str) -> Option<(u64, u64)> {
-    let bytes = |name: &str| {
-        let line = meminfo.lines().find_map(|l| l.strip_prefix(name))?;
-        let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-        Some(kib * 1024)
-    };
-    Some((bytes("MemTotal:")?, bytes("MemAvailable:")?))
+/// A size in bytes, of the line `NAME: N kB` of a text like `/proc/meminfo` and `/proc/PID/status`.
+pub fn size(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let rest = lines.find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
+    let kib: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// Resident memory of workers, each with its descendants and its process group, in bytes. Pages
@@ -122,10 +120,12 @@ mod tests {
     use crate::stat::tests::sleeping;
 
     #[test]
-    fn the_machines_memory_is_read() {
-        let text = "MemTotal:       16 kB\nMemFree:  1 kB\nMemAvailable:   8 kB\n";
-        assert_eq!(machine(text), Some((16 << 10, 8 << 10)));
-        assert_eq!(machine("MemTotal: 16 kB\n"), None);
+    fn sizes_are_read_as_the_kernel_writes_them() {
+        let text = "Name:\ttune\nMemTotal:       16 kB\nVmHWM:\t    2048 kB\n";
+        assert_eq!(size(text, "MemTotal"), Some(16 << 10));
+        assert_eq!(size(text, "VmHWM"), Some(2 << 20));
+        assert_eq!(size(text, "Mem"), None);
+        assert_eq!(size(text, "Name"), None);
     }
 
     #[test]

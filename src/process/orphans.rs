@@ -132,17 +132,37 @@ impl ProcessMark {
 
     /// Whether an environment, as `/proc/PID/environ` has it, is that of a member.
     fn marks(&self, environment: &[u8]) -> bool {
-        let value = environment.split(|b| *b == 0).find_map(|entry| {
-            entry
-                .strip_prefix(VARIABLE.as_bytes())?
-                .strip_prefix(b"=".as_slice())
-        });
-        value.is_some_and(|marks| {
-            marks
-                .split(|b| *b == b',')
-                .any(|mark| mark.starts_with(self.prefix.as_bytes()))
-        })
+        marks_in(environment).any(|mark| mark.starts_with(self.prefix.as_bytes()))
     }
+}
+
+/// The marks in an environment, as `/proc/PID/environ` has it; of runs within runs the outermost comes first.
+fn marks_in(environment: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    let value = environment.split(|b| *b == 0).find_map(|entry| {
+        entry
+            .strip_prefix(VARIABLE.as_bytes())?
+            .strip_prefix(b"=".as_slice())
+    });
+    value
+        .unwrap_or_default()
+        .split(|b| *b == b',')
+        .filter(|mark| !mark.is_empty())
+}
+
+/// Whether a process is a worker, or was started by one, whose supervisor is gone. Of one in another namespace, where numbers
+/// of processes mean others, that is not known: false.
+pub fn outlives_its_supervisor(pid: u32) -> bool {
+    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    namespace(&pid.to_string()) == namespace("self")
+        && supervisor(&environment).is_some_and(|(pid, start)| start_of(pid) != Some(start))
+}
+
+/// The supervisor that the innermost mark in an environment names, and its start.
+fn supervisor(environment: &[u8]) -> Option<(u32, u64)> {
+    let mark = std::str::from_utf8(marks_in(environment).next_back()?).ok()?;
+    let mut parts = mark.split(':').skip(1);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 /// A process; the time of its start tells it from a later one with the same number.

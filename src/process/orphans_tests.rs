@@ -239,3 +239,17 @@ fn who_has_lost_its_parent_is_told_so_without_an_allocation() {
     // An error that carries a number alone is no allocation; one with a text is.
     assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
 }
+
+#[test]
+fn a_supervisor_is_known_by_its_number_and_its_start() {
+    let own = ProcessMark::study((1, 2)).this_run().worker(3);
+    let environment = |mark: &str| format!("A=b\0{VARIABLE}={mark}\0C=d\0").into_bytes();
+    let (pid, start) = supervisor(&environment(&own.variable(Some("9-9:88:5:0:")))).unwrap();
+    assert_eq!((pid, Some(start)), (std::process::id(), start_of(pid)));
+    assert_eq!(supervisor(&environment("1-2:88:7:3:")), Some((88, 7)));
+    for none in ["", "1-2:", "1-2:x:7:3:"] {
+        assert_eq!(supervisor(&environment(none)), None, "{none}");
+    }
+    assert_eq!(supervisor(b"A=b\0"), None);
+    assert!(!outlives_its_supervisor(std::process::id()), "no worker");
+}

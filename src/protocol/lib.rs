@@ -19,7 +19,7 @@ pub use search::study::AttemptId;
 
 /// Version of this protocol; supervisor and worker are of one build, so a difference means that files
 /// were replaced under a running study.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// From the supervisor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -126,12 +126,7 @@ pub enum AttemptEvent {
     /// [`FromWorker::Fatal`] where the process can still tell.
     Measured(Usage),
     /// The training came to its end by itself; the worker is ready for the next attempt.
-    Ended {
-        /// How it ended.
-        ended: Ended,
-        /// Peak resident memory of the process in this attempt, in MiB.
-        peak_memory_mb: f64,
-    },
+    Ended(Ended),
     /// The attempt failed; the worker passed its health check and is ready for the next one.
     Failed(ErrorReport),
 }

@@ -77,15 +77,6 @@ fn table(purpose: Purpose) -> Table {
     }
 }
 
-/// The columns `purpose` and `repeat`.
-pub(super) fn columns(purpose: Purpose) -> (&'static str, u32) {
-    match purpose {
-        Purpose::Search => ("search", 0),
-        Purpose::Repeat(repeat) => ("repeat", repeat),
-        Purpose::Test => ("test", 0),
-    }
-}
-
 /// What the columns `number`, `purpose` and `repeat` name, which come first in a row.
 pub(super) fn job(row: &Row<'_>) -> Result<Job, Kind> {
     let number = row.get(0)?;
@@ -317,7 +308,7 @@ impl Batch<'_> {
         log: &str,
     ) -> Result<(), Kind> {
         let Table { name, key, job } = table(id.purpose);
-        let (word, repeat) = columns(id.purpose);
+        let (word, repeat) = id.purpose.columns();
         if !self.fresh.borrow_mut().remove(&trial_id) {
             self.conn.send(
                 &format!(
@@ -357,7 +348,7 @@ impl Batch<'_> {
     pub(super) fn end_attempt(&self, id: AttemptId, end: &AttemptEnd) -> Result<(), Kind> {
         let (trial_id, _) = self.trial(id.number)?;
         let Table { name, key, job } = table(id.purpose);
-        let (word, repeat) = columns(id.purpose);
+        let (word, repeat) = id.purpose.columns();
         let changed = self.conn.execute(
             &format!(
                 "UPDATE {name} SET ended = ?5, outcome = ?6, detail = ?7, again = ?8
@@ -384,7 +375,7 @@ impl Batch<'_> {
     pub(super) fn attempt_ended(&self, id: AttemptId, outcome: &str) -> Result<bool, Kind> {
         let (trial_id, _) = self.trial(id.number)?;
         let Table { name, key, job } = table(id.purpose);
-        let (word, repeat) = columns(id.purpose);
+        let (word, repeat) = id.purpose.columns();
         let query = format!(
             "SELECT 1 FROM {name}
              WHERE ({key}) = ({job}) AND attempt = ?4 AND ended IS NOT NULL AND outcome = ?5"
@@ -396,7 +387,7 @@ impl Batch<'_> {
     /// The attempt at a trial or repeat to make next.
     pub(super) fn next_attempt(&self, trial_id: i64, job: Job) -> Result<u64, Kind> {
         let Table { name, key, job: of } = table(job.purpose);
-        let (word, repeat) = columns(job.purpose);
+        let (word, repeat) = job.purpose.columns();
         let next =
             format!("SELECT COALESCE(MAX(attempt), -1) + 1 FROM {name} WHERE ({key}) = ({of})");
         match job.searches() {
@@ -408,7 +399,7 @@ impl Batch<'_> {
     /// The run whose attempt at a trial or repeat was the last; `None`: there was none.
     pub(super) fn last_run_at(&self, trial_id: i64, job: Job) -> Result<Option<i64>, Kind> {
         let Table { name, key, job: of } = table(job.purpose);
-        let (word, repeat) = columns(job.purpose);
+        let (word, repeat) = job.purpose.columns();
         let query = format!(
             "SELECT run_id FROM {name} WHERE ({key}) = ({of}) ORDER BY attempt DESC LIMIT 1"
         );

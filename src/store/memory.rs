@@ -1,7 +1,7 @@
 //! The memory ledger: what attempts used, and what can be learned from it.
 
 use super::apply::Batch;
-use super::attempts::{columns, job};
+use super::attempts::job;
 use super::read::points;
 use super::sql::{Args, Connection, Row};
 use super::{Store, StoreError, StoreErrorKind as Kind};
@@ -56,7 +56,7 @@ impl Store {
             if !conn.has_table("tune_memory")? {
                 return Ok(None);
             }
-            let (word, repeat) = columns(id.purpose);
+            let (word, repeat) = id.purpose.columns();
             let query =
                 "SELECT m.granted FROM trials t JOIN tune_memory m ON m.trial_id = t.trial_id
                  WHERE t.study_id = ?1 AND t.number = ?2
@@ -170,7 +170,7 @@ impl Batch<'_> {
     /// Writes a line; one that is written again is replaced.
     pub(super) fn put_memory(&self, id: AttemptId, entry: &Entry) -> Result<(), Kind> {
         let (trial_id, _) = self.trial(id.number)?;
-        let (word, repeat) = columns(id.purpose);
+        let (word, repeat) = id.purpose.columns();
         let usage = &entry.usage;
         let predicted = |part: fn(&Estimate) -> u64| entry.predicted.as_ref().map(part);
         let key = "trial_id, purpose, repeat, attempt";

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use rusqlite::types::ToSql;
 use serde_json::{Map, Value as Json};
 
 use super::listing::{self, Members};
@@ -30,8 +31,7 @@ impl Store {
     /// See [`Store::trials`].
     pub fn outlines(&self, study_id: i64) -> Result<Vec<FrozenTrial>, StoreError> {
         self.read(|conn| {
-            let mut reader = Reader::new(conn, study_id, Which::All);
-            reader.read_trials()?;
+            let mut reader = Reader::of(conn, study_id, Which::All)?;
             reader.read_values()?;
             reader.read_attributes(
                 "trial_user_attributes",
@@ -51,8 +51,7 @@ impl Store {
     /// See [`Store::trials`].
     pub fn listing(&self, study_id: i64) -> Result<Vec<(FrozenTrial, Members)>, StoreError> {
         self.read(|conn| {
-            let mut reader = Reader::new(conn, study_id, Which::All);
-            reader.read_trials()?;
+            let mut reader = Reader::of(conn, study_id, Which::All)?;
             reader.read_values()?;
             let members = listing::members(&mut reader)?;
             Ok(reader.trials.into_iter().zip(members).collect())
@@ -73,12 +72,10 @@ impl Store {
     ) -> Result<Vec<FrozenTrial>, StoreError> {
         let which = state.map_or(Which::All, Which::In);
         self.read(|conn| {
-            let mut reader = Reader::new(conn, study_id, which);
-            reader.read_trials()?;
+            let mut reader = Reader::of(conn, study_id, which)?;
             reader.read_params()?;
             reader.read_values()?;
-            let among = format!("AND {}", conn.among_texts("r.\"key\"", keys));
-            reader.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs)?;
+            reader.read_user_attributes(keys)?;
             reader.read_constraints()?;
             Ok(reader.trials)
         })
@@ -113,10 +110,8 @@ impl Store {
         keys: &[&str],
     ) -> Result<BTreeMap<u64, Map<String, Json>>, StoreError> {
         self.read(|conn| {
-            let mut reader = Reader::new(conn, study_id, Which::These(numbers));
-            reader.read_trials()?;
-            let among = format!("AND {}", conn.among_texts("r.\"key\"", keys));
-            reader.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs)?;
+            let mut reader = Reader::of(conn, study_id, Which::These(numbers))?;
+            reader.read_user_attributes(keys)?;
             let with = reader
                 .trials
                 .into_iter()
@@ -148,8 +143,7 @@ impl Store {
 
 /// The parameters of all trials of a study, by number.
 pub(super) fn points(conn: &Connection, study_id: i64) -> Result<BTreeMap<u64, Params>, Kind> {
-    let mut reader = Reader::new(conn, study_id, Which::All);
-    reader.read_trials()?;
+    let mut reader = Reader::of(conn, study_id, Which::All)?;
     reader.read_points()?;
     let trials = reader.trials.into_iter();
     Ok(trials.map(|t| (t.number, t.params)).collect())
@@ -161,8 +155,7 @@ pub(super) fn read_trials(
     study_id: i64,
     which: Which<'_>,
 ) -> Result<Vec<FrozenTrial>, Kind> {
-    let mut reader = Reader::new(conn, study_id, which);
-    reader.read_trials()?;
+    let mut reader = Reader::of(conn, study_id, which)?;
     reader.read_params()?;
     reader.read_values()?;
     reader.read_intermediate()?;
@@ -196,6 +189,8 @@ pub(super) struct Reader<'a> {
     /// The numbers, and once the trials are read their row ids, as a JSON array; `None`: all trials.
     only: Option<String>,
     state: Option<TrialState>,
+    /// The third parameter of a query that has one: keys, as a JSON array.
+    keys: Option<String>,
     pub(super) trials: Vec<FrozenTrial>,
     /// Position in `trials` by row id.
     index: HashMap<i64, usize>,
@@ -204,8 +199,9 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(conn: &'a Connection, study_id: i64, which: Which<'_>) -> Reader<'a> {
-        Reader {
+    /// With these trials, of which nothing else is read yet.
+    fn of(conn: &'a Connection, study_id: i64, which: Which<'_>) -> Result<Reader<'a>, Kind> {
+        let mut reader = Reader {
             conn,
             study_id,
             only: match which {
@@ -216,10 +212,13 @@ impl<'a> Reader<'a> {
                 Which::In(state) => Some(state),
                 Which::All | Which::These(_) => None,
             },
+            keys: None,
             trials: Vec::new(),
             index: HashMap::new(),
             domains: HashMap::new(),
-        }
+        };
+        reader.read_trials()?;
+        Ok(reader)
     }
 
     /// The condition on the trials `t`, whose second parameter is `only`: values of this column.
@@ -288,8 +287,10 @@ impl<'a> Reader<'a> {
              WHERE t.study_id = ?1 AND {condition} {rest}"
         );
         let (conn, study_id) = (self.conn, self.study_id);
+        let mut args: Vec<&dyn ToSql> = vec![&study_id, &self.only];
+        args.extend(self.keys.iter().map(|keys| keys as &dyn ToSql));
         let mut whose: Option<(i64, Option<usize>)> = None;
-        conn.each(&query, &[&study_id, &self.only], |row| {
+        conn.each(&query, &args, |row| {
             let trial_id = row.get(0)?;
             if whose.is_none_or(|(last, _)| last != trial_id) {
                 whose = Some((trial_id, self.index.get(&trial_id).copied()));
@@ -374,6 +375,15 @@ impl<'a> Reader<'a> {
              AND (r.\"key\" = 'constraints' OR substr(r.\"key\", 1, 12) = 'constraints:')",
             |t| &mut t.system_attrs,
         )
+    }
+
+    /// The user attributes with these keys. They are what people type: no text of a query is made of them.
+    fn read_user_attributes(&mut self, keys: &[&str]) -> Result<(), Kind> {
+        let among = format!("AND {}", self.conn.among_texts("r.\"key\"", "?3"));
+        self.keys = Some(Json::from(keys).to_string());
+        let read = self.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs);
+        self.keys = None;
+        read
     }
 
     fn read_attributes(

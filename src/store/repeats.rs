@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::apply::Batch;
-use super::attempts::{columns, job, of_repeats};
+use super::attempts::{job, of_repeats};
 use super::sql::{Args, Connection, Row};
 use super::{AttemptRecord, Store, StoreError, StoreErrorKind as Kind};
 use messages::{python_json, to_python_json};
@@ -103,7 +103,7 @@ impl Batch<'_> {
         if trial != TrialState::Complete {
             return Err(Kind::Invalid(format!("{job}: the trial is {trial}")));
         }
-        let (word, repeat) = columns(job.purpose);
+        let (word, repeat) = job.purpose.columns();
         self.conn.send(
             "INSERT INTO tune_repeats
                  (trial_id, purpose, repeat, seed, state, attrs_json, started)
@@ -142,7 +142,7 @@ impl Batch<'_> {
         {
             return Err(Kind::Invalid(format!("{job} has ended before")));
         }
-        let (word, repeat) = columns(job.purpose);
+        let (word, repeat) = job.purpose.columns();
         let attrs = to_python_json(&Json::Object(attrs.clone()));
         self.conn.send(
             "INSERT INTO tune_repeats
@@ -167,7 +167,7 @@ impl Batch<'_> {
 
     /// The state of a repeat; `None` where there is no such repeat.
     pub(super) fn repeat_state(&self, trial_id: i64, job: Job) -> Result<Option<TrialState>, Kind> {
-        let (word, repeat) = columns(job.purpose);
+        let (word, repeat) = job.purpose.columns();
         let query = "SELECT state FROM tune_repeats
              WHERE trial_id = ?1 AND purpose = ?2 AND repeat = ?3";
         let args: Args<'_> = &[&trial_id, &word, &repeat];

@@ -7,7 +7,6 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::{Material, seconds};
 use fault::FaultKind;
-use fault::table::row;
 use report::format;
 use search::importance::grouped;
 use search::space::Value;
@@ -64,7 +63,7 @@ pub(crate) fn by_kind(material: &Material) -> Vec<FaultCost> {
     }
     let what = |word: &str| {
         let kind = FaultKind::ALL.iter().find(|kind| kind.word() == word);
-        kind.map_or_else(String::new, |kind| row(*kind).what.to_owned())
+        kind.map_or_else(String::new, |kind| kind.row().what.to_owned())
     };
     let costs = found.into_iter().map(|(word, (attempts, trials, hours))| {
         let trials = trials.len() as u64;

@@ -321,7 +321,7 @@ impl Replayer<'_> {
                 self.epochs.push(epoch);
                 return Some(ToWorker::Decided { prune: false });
             }
-            AttemptEvent::Ended { ended, .. } => {
+            AttemptEvent::Ended(ended) => {
                 let steps = self.replay.trial.rehearse.map(u64::from);
                 if let (Some((at, done)), Some(steps)) = (self.first, steps) {
                     self.speed = Some((at.elapsed(), steps.saturating_sub(done)));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ::parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
-use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
@@ -100,18 +100,10 @@ fn columns(study: &Trials<'_>) -> Vec<(String, Column)> {
 fn of_values(cells: &[Option<&Value>]) -> Column {
     let all = |fits: fn(&Value) -> bool| cells.iter().flatten().all(|value| fits(value));
     if all(|v| matches!(v, Value::Bool(_))) {
-        let of = |v: &Value| match v {
-            Value::Bool(x) => Some(*x),
-            Value::Null | Value::Int(_) | Value::Float(_) | Value::Str(_) => None,
-        };
-        return Column::Bool(cells.iter().map(|v| of((*v)?)).collect());
+        return Column::Bool(cells.iter().map(|v| (*v)?.as_bool()).collect());
     }
     if all(|v| matches!(v, Value::Int(_))) {
-        let of = |v: &Value| match v {
-            Value::Int(x) => Some(*x),
-            Value::Null | Value::Bool(_) | Value::Float(_) | Value::Str(_) => None,
-        };
-        return Column::Int(cells.iter().map(|v| of((*v)?)).collect());
+        return Column::Int(cells.iter().map(|v| (*v)?.as_i64()).collect());
     }
     if all(|v| matches!(v, Value::Int(_) | Value::Float(_))) {
         return Column::Float(cells.iter().map(|v| (*v)?.as_f64()).collect());
@@ -157,34 +149,26 @@ impl Column {
 
     fn write(&self, out: &mut SerializedColumnWriter<'_>) -> Result<()> {
         match self {
-            Column::Int(cells) | Column::Time(cells) => {
-                let (values, there) = parts(cells, |x| *x);
-                out.typed::<Int64Type>()
-                    .write_batch(&values, Some(&there), None)
-            }
-            Column::Float(cells) => {
-                let (values, there) = parts(cells, |x| *x);
-                out.typed::<DoubleType>()
-                    .write_batch(&values, Some(&there), None)
-            }
-            Column::Bool(cells) => {
-                let (values, there) = parts(cells, |x| *x);
-                out.typed::<BoolType>()
-                    .write_batch(&values, Some(&there), None)
-            }
+            Column::Int(cells) | Column::Time(cells) => put::<Int64Type, _>(out, cells, |x| *x),
+            Column::Float(cells) => put::<DoubleType, _>(out, cells, |x| *x),
+            Column::Bool(cells) => put::<BoolType, _>(out, cells, |x| *x),
             Column::Text(cells) => {
-                let (values, there) = parts(cells, |x| ByteArray::from(x.as_str()));
-                out.typed::<ByteArrayType>()
-                    .write_batch(&values, Some(&there), None)
+                put::<ByteArrayType, _>(out, cells, |x| ByteArray::from(x.as_str()))
             }
         }
-        .map(|_| ())
     }
 }
 
-/// The values that are there, and for each cell whether it is (its definition level).
-fn parts<T, V>(cells: &[Option<T>], value: impl Fn(&T) -> V) -> (Vec<V>, Vec<i16>) {
-    let values = cells.iter().flatten().map(value).collect();
+/// Writes the values that are there, and for each cell whether it is (its definition level).
+fn put<D: DataType, T>(
+    out: &mut SerializedColumnWriter<'_>,
+    cells: &[Option<T>],
+    value: impl Fn(&T) -> D::T,
+) -> Result<()> {
+    let values: Vec<D::T> = cells.iter().flatten().map(value).collect();
     let there = cells.iter().map(|cell| i16::from(cell.is_some()));
-    (values, there.collect())
+    let there: Vec<i16> = there.collect();
+    out.typed::<D>()
+        .write_batch(&values, Some(&there), None)
+        .map(|_| ())
 }

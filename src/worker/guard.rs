@@ -117,11 +117,9 @@ fn report_fatal(text: String, panic: bool) -> ! {
     let _ = writeln!(io::stderr(), "{text}");
     let phase = *PHASE.lock().unwrap_or_else(PoisonError::into_inner);
     let error = ErrorReport {
-        phase,
         panic,
-        text,
         healthy: Some(false),
-        program: None,
+        ..ErrorReport::new(phase, text)
     };
     if let Some(link) = LINK.get() {
         let _ = link.send(&FromWorker::Fatal(error));

@@ -329,12 +329,7 @@ impl<'a> Worker<'a> {
     fn ended(&mut self, attempt: AttemptId, ended: Ended) -> anyhow::Result<Option<i32>> {
         self.cuda_errors = 0;
         self.measured(attempt, true)?;
-        let peak_memory_mb = self.task.peak_memory_mb().unwrap_or_else(memory::peak_mb);
-        let event = AttemptEvent::Ended {
-            ended,
-            peak_memory_mb,
-        };
-        self.link.report(attempt, event)?;
+        self.link.report(attempt, AttemptEvent::Ended(ended))?;
         Ok(None)
     }
 

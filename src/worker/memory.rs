@@ -27,7 +27,6 @@ const DIE_FIRST: i32 = 500;
 /// What an attempt may leave behind without a word, in bytes: the next one uses it again.
 const LITTLE: u64 = 4 << 20;
 
-const KIB: u64 = 1 << 10;
 const MIB: f64 = (1 << 20) as f64;
 
 /// Measures a worker's attempts, one after the other.
@@ -227,21 +226,9 @@ pub fn die_first() {
     }
 }
 
-/// Peak resident memory of this process, in MiB; 0 where the kernel does not tell.
-pub fn peak_mb() -> f64 {
-    status("VmHWM").map_or(0.0, |bytes| bytes as f64 / MIB)
-}
-
 /// A size of this process in bytes, by its name in /proc/self/status.
 fn status(name: &str) -> Option<u64> {
-    size(&std::fs::read_to_string("/proc/self/status").ok()?, name)
-}
-
-fn size(status: &str, name: &str) -> Option<u64> {
-    let mut lines = status.lines();
-    let rest = lines.find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
-    let kib: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * KIB)
+    process::host::size(&std::fs::read_to_string("/proc/self/status").ok()?, name)
 }
 
 fn first_line(text: &str) -> String {
@@ -293,14 +280,6 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read_from_the_kernels_status() {
-        let status = "Name:\ttune\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n";
-        assert_eq!(size(status, "VmHWM"), Some(2 << 20));
-        assert_eq!(size(status, "VmRSS"), Some(1024));
-        assert_eq!(size("Name:\ttune\n", "VmHWM"), None);
-    }
 
     #[test]
     fn a_grant_leaves_room_for_the_context() {

@@ -236,24 +236,12 @@ impl Runs {
             self.fault.get_or_insert((fault, signature));
             return Ok(Ending::Failed);
         }
-        let exit = match fault.kind {
-            FaultKind::OpenFailed => Exit::BadInput,
-            FaultKind::DeviceLost => Exit::Device,
-            FaultKind::Interrupted
-            | FaultKind::Killed
-            | FaultKind::Poisoned
-            | FaultKind::CudaTransient
-            | FaultKind::CudaUnclear
-            | FaultKind::CudaSticky
-            | FaultKind::Crash
-            | FaultKind::Oom
-            | FaultKind::HostOom
-            | FaultKind::Hang
-            | FaultKind::TimeLimit
-            | FaultKind::Diverged
-            | FaultKind::TaskError
-            | FaultKind::Descriptors
-            | FaultKind::Protocol => return Ok(Ending::Other(Box::new(fault))),
+        let exit = if fault.kind == FaultKind::OpenFailed {
+            Exit::BadInput
+        } else if fault.kind == FaultKind::DeviceLost {
+            Exit::Device
+        } else {
+            return Ok(Ending::Other(Box::new(fault)));
         };
         let log = self.plan.log.display();
         let said = format!("{}: {} (see {log})", fault.kind.word(), fault.detail);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::rows::{RowsFound, RowsOutcome};
 use crate::query::Answer;
@@ -77,7 +77,7 @@ impl Serialize for Against {
 }
 
 /// A parameter of the cause.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Member {
     pub(super) name: String,
     /// In the failing trial.
@@ -161,17 +161,6 @@ impl Member {
     }
 }
 
-impl Serialize for Member {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let json = |value: &Option<Value>| value.as_ref().map_or(Json::Null, Value::to_json);
-        let told = json!({
-            "name": self.name, "value": self.value.to_json(), "survivor": json(&self.survivor),
-            "fails": self.fails.to_json(), "survives": json(&self.survives),
-        });
-        told.serialize(serializer)
-    }
-}
-
 /// A fault that is not the one that is looked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Other {
@@ -209,6 +198,8 @@ pub(super) struct Found {
     number: u64,
     about: About,
     pub(super) outcome: Outcome,
+    /// The failing point is that of the defaults.
+    at_defaults: bool,
     /// Kind, detail and place.
     pub(super) fault: Option<(FaultKind, String, Option<String>)>,
     /// Of the failing point.
@@ -239,6 +230,7 @@ impl Found {
             number: plan.trial.number,
             about: About::new(&plan.spec.study, tune),
             outcome: Outcome::Budget,
+            at_defaults: plan.spec.space.point(&Params::new()) == plan.trial.params,
             fault: None,
             rate: Rate::default(),
             against: None,
@@ -313,7 +305,11 @@ impl Found {
                 format!("{trial} fails in another way now ({how})")
             }
             Outcome::NoParameter if self.fail_too.is_empty() => {
-                format!("no other point is known that could survive: {trial} is at the defaults")
+                let why = match self.at_defaults {
+                    true => format!("{trial} is at the defaults"),
+                    false => "a constraint excludes the defaults".to_owned(),
+                };
+                format!("no other point is known that could survive: {why}")
             }
             Outcome::NoParameter => {
                 let points: Vec<String> = self.fail_too.iter().map(ToString::to_string).collect();

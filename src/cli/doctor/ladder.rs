@@ -122,14 +122,10 @@ impl Site {
         let flags = overrides(&args.set, args.device.as_deref());
         let spec = run::read(&project, task, flags)?;
         let file = find_task(&project, task, &RESERVED)?;
-        let absolute = |path: &Path| {
-            std::path::absolute(path)
-                .map_err(|e| Failure::input(format!("{}: {e}", path.display())))
-        };
         Ok(Site {
             spec,
-            task: absolute(&file)?,
-            project: absolute(&project.dir)?,
+            task: run::absolute(&file)?,
+            project: run::absolute(&project.dir)?,
             set: args.set.clone(),
             device: args.device.clone(),
             limit: args.deadline.unwrap_or(LIMIT),
@@ -231,7 +227,13 @@ impl Site {
         let Some(Ok(Some(read))) = kind.map(|kind| kind.training_rows(&self.spec)) else {
             return Ok(None);
         };
-        let all = read.train.first().cloned().unwrap_or_default();
+        // Of several models the rows of one alone may not be what fails.
+        let [all] = &read.train[..] else {
+            return Ok(None);
+        };
+        if all.is_empty() {
+            return Ok(None);
+        }
         let mut runs = 0;
         // What was found by the end of the budget is no answer.
         let mut fails = |rows: &[usize]| -> Result<bool, Option<Failure>> {
@@ -245,7 +247,7 @@ impl Site {
                 && end.late.is_none()
                 && !end.succeeded())
         };
-        let rows = match culprits(all.clone(), &all, &mut fails) {
+        let rows = match culprits(all.clone(), all, &mut fails) {
             Ok(Culprits::These(rows)) => rows,
             Ok(Culprits::Any) => Vec::new(),
             Ok(Culprits::Nothing) | Err(None) => return Ok(None),

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 
-use super::super::Common;
+use super::super::{Common, run};
 use super::DoctorArgs;
 use crate::replay::stopped_by_signals;
 use doctor::change::{Change, Host, Setting};
@@ -19,6 +19,7 @@ use doctor::signature::Signature;
 use doctor::signs::{HostFacts, Sign};
 use doctor::statistics::{self, Rate};
 use messages::exit::{Exit, Failure};
+use report::format::plural;
 
 /// What the runs have shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -215,14 +216,11 @@ fn fixed(text: &str, keys: bool) -> Result<Setting, Failure> {
 
 fn host() -> Host {
     let variables = doctor::change::variables();
-    let path = variables.get("PATH").cloned().unwrap_or_default();
-    let on_path =
-        |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
     let nvidia = std::path::Path::new("/dev/nvidiactl").exists()
         || std::path::Path::new("/dev/dxg").exists();
     Host {
         gpu: nvidia || std::env::var_os(device::probe::LIBRARY).is_some(),
-        sanitizer: on_path("compute-sanitizer"),
+        sanitizer: run::on_path("compute-sanitizer"),
         variables,
         dangling_link: doctor::links::dangling_link(std::path::Path::new(".")),
     }
@@ -307,13 +305,16 @@ fn told(request: &Request, found: &Examined) -> RunAnswer {
 fn headline(answer: Answer, found: &Examined) -> String {
     let base = found.matrix.base.runs;
     let signs = &found.matrix.evidence.signs;
+    let runs = plural(base.all.into(), "run");
     match (answer, found.matrix.failures.first()) {
+        (_, None) if base.all == 0 => {
+            "no run has ended: whether it fails is not known yet".to_owned()
+        }
         (Answer::DoesNotFail | Answer::Unclear, None) => format!(
-            "it did not fail in {} runs: it fails less often than in {:.0} % of runs (95 %)",
-            base.all,
+            "it did not fail in {runs}: it fails less often than in {:.0} % of runs (95 %)",
             100.0 * statistics::excluded_rate(base.all)
         ),
-        (_, None) => format!("it did not fail in {} runs", base.all),
+        (_, None) => format!("it did not fail in {runs}"),
         (_, Some(_)) if signs.contains(&Sign::IllegalInstruction) => {
             "an illegal instruction of the processor (SIGILL), not of the GPU (CUDA error 715)"
                 .to_owned()
@@ -348,10 +349,10 @@ pub(super) fn text(answer: &RunAnswer) -> String {
     let seconds = std::time::Duration::from_secs_f64(answer.seconds.max(0.0));
     let _ = writeln!(
         text,
-        "  as it is: {} of {} runs failed; {} runs in {}",
+        "  as it is: {} of {} failed; {} in {}",
         answer.base.failed,
-        answer.base.all,
-        answer.runs,
+        plural(answer.base.all.into(), "run"),
+        plural(answer.runs as u64, "run"),
         report::format::duration(seconds)
     );
     table(&mut text, &answer.changes);

@@ -68,10 +68,10 @@ spec:
 /// A text as a block, whose lines can be read, else in quotes: a block has no place for what cannot be printed, and takes
 /// its depth from its first line.
 fn block(text: &str) -> String {
-    let printable = |c: char| "\n\t".contains(c) || !(c.is_control() || c == '\u{feff}');
+    let fits = |c: char| "\n\t".contains(c) || printable(c);
     let first = text.lines().find(|line| !line.is_empty());
     let deeper = first.is_none_or(|line| line.starts_with(char::is_whitespace));
-    if deeper || !text.chars().all(printable) {
+    if deeper || !text.chars().all(fits) {
         return quoted(text);
     }
     let lines = text.lines().map(|line| match line.is_empty() {
@@ -81,9 +81,18 @@ fn block(text: &str) -> String {
     format!("|{}", lines.collect::<String>())
 }
 
-/// JSON is YAML, and needs no rules for quotes.
+/// Whether a character stands for itself: for YAML 1.1, U+2028 and U+2029 end a line as well.
+fn printable(c: char) -> bool {
+    !(c.is_control() || "\u{feff}\u{2028}\u{2029}".contains(c))
+}
+
+/// JSON is YAML, and needs no rules for quotes; but it escapes less.
 fn quoted(text: &str) -> String {
-    json!(text).to_string()
+    let escaped = |c: char| match printable(c) {
+        true => c.to_string(),
+        false => format!("\\u{:04x}", u32::from(c)),
+    };
+    json!(text).to_string().chars().map(escaped).collect()
 }
 
 /// The pods' only container.
@@ -115,4 +124,24 @@ fn container(job: &Job, name: &str, image: &str) -> String {
         image = quoted(image),
         command = command.join(", "),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_yaml_takes_for_the_end_of_a_line_is_escaped() {
+        assert_eq!(block("a = 1\n\nb = 2\n"), "|\n    a = 1\n\n    b = 2");
+        for (text, expected) in [
+            ("a = \"x\u{2028}y\"\n", r#""a = \"x\u2028y\"\n""#),
+            (
+                "\u{2029}\u{85}\u{7f}\u{feff}",
+                r#""\u2029\u0085\u007f\ufeff""#,
+            ),
+        ] {
+            assert_eq!(block(text), expected);
+        }
+        assert_eq!(quoted("d\u{ed}a 1"), "\"d\u{ed}a 1\"");
+    }
 }

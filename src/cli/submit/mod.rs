@@ -245,15 +245,14 @@ pub(super) fn submit(common: &Common, args: SubmitArgs) -> Result<Exit, Failure>
 
 /// The engine whose command is here.
 fn here() -> Option<Engine> {
-    let path = std::env::var_os("PATH")?;
-    let is_here =
-        |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
     let engines = [
         ("sbatch", Engine::Slurm),
         ("hq", Engine::Hyperqueue),
         ("kubectl", Engine::Kubernetes),
     ];
-    let found = engines.into_iter().find(|(program, _)| is_here(program));
+    let found = engines
+        .into_iter()
+        .find(|(program, _)| run::on_path(program));
     found.map(|(_, engine)| engine)
 }
 
@@ -342,9 +341,6 @@ fn job(
         }
         Some(_) | None => {}
     }
-    let absolute = |path: &Path| {
-        std::path::absolute(path).map_err(|e| Failure::input(format!("{}: {e}", path.display())))
-    };
     let text = std::fs::read_to_string(&spec.file)
         .map_err(|e| Failure::input(format!("{}: {e}", spec.file.display())))?;
     let name = spec.file.file_name().unwrap_or_default().to_string_lossy();
@@ -362,10 +358,14 @@ fn job(
         nodes: flags.nodes,
         gpus: flags.gpus,
         time,
-        dir: absolute(&project.dir)?,
+        dir: run::absolute(&project.dir)?,
         here: run::working_directory()?,
         storage: place.word(),
-        postgres: flags.with_postgres.as_deref().map(absolute).transpose()?,
+        postgres: flags
+            .with_postgres
+            .as_deref()
+            .map(run::absolute)
+            .transpose()?,
         image: flags.image,
         task: (name.into_owned(), text),
         options,

@@ -16,7 +16,13 @@ postgres={dir}
 PATH="$PATH:$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)"
 if [ "{number}" = 1 ]; then
     mkdir -p "$postgres"
-    rm -f "$postgres/url" "$postgres/over"
+    rm -f "$postgres/url" "$postgres/over" "$postgres/failed"
+    # The other nodes do not wait for a server that cannot start.
+    fail() {{
+        echo "$2" >&2
+        echo "{job}" > "$postgres/failed"
+        exit "$1"
+    }}
     if [ ! -s "$postgres/pgpass" ]; then
         password=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
         echo "$password" > "$postgres/password"
@@ -24,22 +30,26 @@ if [ "{number}" = 1 ]; then
     fi
     if [ ! -s "$postgres/data/PG_VERSION" ]; then
         initdb -D "$postgres/data" -U tune -A scram-sha-256 --pwfile="$postgres/password" -E UTF8 > "$postgres/initdb.log" ||
-            exit 9
+            fail 9 "initdb has failed: see above and $postgres/initdb.log"
         echo "host all tune all scram-sha-256" >> "$postgres/data/pg_hba.conf"
     fi
     for port in $(shuf -i 20000-40000 -n 10); do
         pg_ctl start -w -D "$postgres/data" -l "$postgres/log" \
             -o "-p $port -c listen_addresses=* -c unix_socket_directories= -c max_connections=400" > /dev/null && break
+        port=
     done
+    [ -n "$port" ] || fail 7 "PostgreSQL has started on none of ten ports: see $postgres/log"
     export PGPASSFILE="$postgres/pgpass"
     psql -h localhost -p "$port" -U tune postgres -tc "SELECT 1 FROM pg_database WHERE datname = 'studies'" | grep -q 1 ||
-        createdb -h localhost -p "$port" -U tune studies || exit 7
+        createdb -h localhost -p "$port" -U tune studies ||
+        fail 7 "the database cannot be made: see above and $postgres/log"
     echo "postgresql://tune@$(hostname):$port/studies" > "$postgres/url.new"
     mv "$postgres/url.new" "$postgres/url"
 fi
 until [ -s "$postgres/url" ]; do
     # One that is run again may come when all is over.
     if grep -sqx "{job}" "$postgres/over"; then exit 0; fi
+    if grep -sqx "{job}" "$postgres/failed"; then exit 7; fi
     sleep 1
 done
 export PGPASSFILE="$postgres/pgpass"

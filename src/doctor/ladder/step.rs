@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{AT, FACTS, Rung, RungEnd, WARNING};
 use crate::Outcome;
-use fault::{Death, ErrorReport, Evidence, FaultKind, Phase, ProgramEnd};
+use fault::{Death, Evidence, FaultKind, ProgramEnd};
 
 /// A rung with its result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -197,21 +197,16 @@ fn explained(end: &RungEnd) -> (String, Option<String>, Option<&'static str>) {
             named.or(known.map(|known| known.fault)),
         );
     }
+    let program = ProgramEnd {
+        death: end.death,
+        stopped: false,
+        oom_kills: 0,
+        output: end.err.clone(),
+    };
+    let text = fault::describe_program(end.death).replace("the program", "it");
     let fault = fault::classify(&Evidence {
-        error: Some(ErrorReport {
-            phase: Phase::Training,
-            panic: false,
-            text: fault::describe_program(end.death).replace("the program", "it"),
-            healthy: None,
-            program: Some(ProgramEnd {
-                death: end.death,
-                stopped: false,
-                oom_kills: 0,
-                output: end.err.clone(),
-            }),
-        }),
         death: Some(end.death),
-        ..Evidence::default()
+        ..Evidence::of_program(program, text)
     });
     let place = end.at().map_or_else(String::new, |at| format!("{at}: "));
     (

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::statvfs::{FsFlags, statvfs};
 
+use process::cgroup::unescaped;
+
 /// How many writes are timed, and for how long at most.
 const WRITES: (usize, Duration) = (200, Duration::from_millis(700));
 
@@ -77,28 +79,16 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(rank.max(1) - 1).copied().unwrap_or(0.0)
 }
 
-/// What the kernel writes for some characters of a path, and which they are: the backslash last, for what comes of it is no
-/// escape.
-const ESCAPES: [(&str, &str); 4] = [
-    ("\\040", " "),
-    ("\\011", "\t"),
-    ("\\012", "\n"),
-    ("\\134", "\\"),
-];
-
 /// Type and options of the file system of a path, of `/proc/self/mountinfo`: of the longest mount point that leads to it,
 /// the last one mounted there.
 fn file_system(mounts: &str, path: &Path) -> Option<(String, String)> {
     let mount = |line: &str| {
         let (left, right) = line.split_once(" - ")?;
-        let escaped = left.split(' ').nth(4)?.to_owned();
-        let at = ESCAPES
-            .iter()
-            .fold(escaped, |at, (escape, meant)| at.replace(escape, meant));
+        let at = unescaped(left.split(' ').nth(4)?);
         let mut fields = right.split(' ');
         let kind = fields.next()?.to_owned();
         let options = fields.collect::<Vec<_>>().join(" ");
-        let depth = Path::new(&at).components().count();
+        let depth = at.components().count();
         path.starts_with(&at).then_some((depth, (kind, options)))
     };
     let found = mounts

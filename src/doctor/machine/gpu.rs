@@ -258,28 +258,10 @@ pub(super) fn users(details: &Details) -> BTreeMap<u32, User> {
     let user = |pid: &u32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let name = name.trim().to_owned();
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let orphan = supervisor(&environment)
-            .is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+        let orphan = process::orphans::outlives_its_supervisor(*pid);
         (*pid, User { name, orphan })
     };
     pids.map(user).collect()
-}
-
-/// The supervisor that the environment of a worker, or of what it has started, names: lock file, supervisor, its start.
-fn supervisor(environment: &[u8]) -> Option<u32> {
-    let mark = environment.split(|b| *b == 0).find_map(|entry| {
-        let entry = std::str::from_utf8(entry).ok()?;
-        entry
-            .strip_prefix(process::orphans::VARIABLE)?
-            .strip_prefix('=')
-    })?;
-    mark.rsplit(',')
-        .find(|m| !m.is_empty())?
-        .split(':')
-        .nth(1)?
-        .parse()
-        .ok()
 }
 
 pub(super) fn gpu_processes(facts: &Facts) -> Finding {
@@ -521,13 +503,6 @@ pub(super) fn wsl(facts: &Facts) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_orphan_is_known_by_its_supervisor() {
-        let environment = b"A=b\0TUNE_WORKER_OF=1-2:77:5:0:,3-4:88:6:1:\0";
-        assert_eq!(supervisor(environment), Some(88));
-        assert_eq!(supervisor(b"A=b\0"), None);
-    }
 
     #[test]
     fn versions_are_read_where_the_driver_writes_them() {

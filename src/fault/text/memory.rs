@@ -25,66 +25,61 @@ pub struct Memory {
 /// A size: number and unit; without a unit, bytes.
 const SIZE: &str = r"([\d][\d,]*(?:\.\d+)?)\s*([KMGT]i?B|[Bb]ytes?|B\b)?";
 
-static TRIED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    [
-        r"(?i)tried to allocate\s+",
-        r"(?i)(?:trying to allocate|out of memory allocating|failed to allocate(?: request for)?|unable to allocate)\s+",
-        r"(?i)memory allocation of\s+",
-        r"(?i)\brequested\s*:\s*",
-    ]
-    .map(|head| pattern(&format!("{head}{SIZE}")))
-    .into()
+/// How messages write each figure.
+struct Patterns {
+    tried: Vec<Regex>,
+    total: Vec<Regex>,
+    free: Vec<Regex>,
+    allocated: Vec<Regex>,
+    unused: Vec<Regex>,
+    reserved: Vec<Regex>,
+}
+
+static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| Patterns {
+    tried: with_size(&[
+        r"(?i)tried to allocate\s+#",
+        r"(?i)(?:trying to allocate|out of memory allocating|failed to allocate(?: request for)?|unable to allocate)\s+#",
+        r"(?i)memory allocation of\s+#",
+        r"(?i)\brequested\s*:\s*#",
+    ]),
+    total: with_size(&[
+        r"total capaci?ty of\s+#",
+        r"#\s+total capacity",
+        r"Device limit\s*:\s*#",
+    ]),
+    free: with_size(&[
+        r"of which\s+#\s+is free",
+        r"#\s+free\b",
+        r"Free \(according to CUDA\)\s*:\s*#",
+    ]),
+    allocated: with_size(&[
+        r"#\s+is allocated by PyTorch",
+        r"#\s+already allocated",
+        r"Currently allocated\s*:\s*#",
+        r"allocated so far:\s*#",
+    ]),
+    unused: with_size(&[r"#\s+is reserved by PyTorch but unallocated"]),
+    reserved: with_size(&[r"#\s+reserved in total by PyTorch", r"#\s+cached"]),
 });
 
-static TOTAL: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    vec![
-        pattern(&format!(r"total capaci?ty of\s+{SIZE}")),
-        pattern(&format!(r"{SIZE}\s+total capacity")),
-        pattern(&format!(r"Device limit\s*:\s*{SIZE}")),
-    ]
-});
-
-static FREE: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    vec![
-        pattern(&format!(r"of which\s+{SIZE}\s+is free")),
-        pattern(&format!(r"{SIZE}\s+free\b")),
-        pattern(&format!(r"Free \(according to CUDA\)\s*:\s*{SIZE}")),
-    ]
-});
-
-static ALLOCATED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    vec![
-        pattern(&format!(r"{SIZE}\s+is allocated by PyTorch")),
-        pattern(&format!(r"{SIZE}\s+already allocated")),
-        pattern(&format!(r"Currently allocated\s*:\s*{SIZE}")),
-        pattern(&format!(r"allocated so far:\s*{SIZE}")),
-    ]
-});
-
-static UNUSED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    vec![pattern(&format!(
-        r"{SIZE}\s+is reserved by PyTorch but unallocated"
-    ))]
-});
-
-static RESERVED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    vec![
-        pattern(&format!(r"{SIZE}\s+reserved in total by PyTorch")),
-        pattern(&format!(r"{SIZE}\s+cached")),
-    ]
-});
+/// Patterns in which `#` stands for a size.
+fn with_size(texts: &[&str]) -> Vec<Regex> {
+    let one = |text: &&str| pattern(&text.replace('#', SIZE));
+    texts.iter().map(one).collect()
+}
 
 /// The figures of a message; `None` where it has none.
 pub fn figures(text: &str) -> Option<Memory> {
-    let allocated = first(&ALLOCATED, text);
+    let allocated = first(&PATTERNS.allocated, text);
     // Older versions give what is reserved in all, or call the unused part cached.
-    let reserved = first(&RESERVED, text).map(|r| r.saturating_sub(allocated.unwrap_or(0)));
+    let reserved =
+        first(&PATTERNS.reserved, text).map(|r| r.saturating_sub(allocated.unwrap_or(0)));
     let memory = Memory {
-        tried: first(&TRIED, text),
-        total: first(&TOTAL, text),
-        free: first(&FREE, text),
+        tried: first(&PATTERNS.tried, text),
+        total: first(&PATTERNS.total, text),
+        free: first(&PATTERNS.free, text),
         allocated,
-        reserved_unallocated: first(&UNUSED, text).or(reserved),
+        reserved_unallocated: first(&PATTERNS.unused, text).or(reserved),
     };
     (memory != Memory::default()).then_some(memory)
 }

@@ -23,8 +23,9 @@ use regex::Regex;
 
 pub use memory::Memory;
 pub use place::Place;
+pub use xid::describe as describe_xid;
 
-use super::table::{Scope, Survival, row};
+use super::table::{Scope, Survival};
 use super::{FaultKind, Other, advice, cuda, pattern};
 use lines::TextLine;
 use reader::{Finding, read};
@@ -87,30 +88,15 @@ pub fn harmless_xid(text: &str) -> Option<String> {
 
 /// Whether an Xid says that the GPU is gone or needs a reset.
 pub fn takes_the_gpu(xid: u32) -> bool {
-    match xid::action(xid, "") {
-        xid::Action::Reset | xid::Action::Machine => true,
-        xid::Action::Restart
-        | xid::Action::Ignore
-        | xid::Action::Follows
-        | xid::Action::Unclear => false,
-    }
+    matches!(
+        xid::action(xid, ""),
+        xid::Action::Reset | xid::Action::Machine
+    )
 }
 
 /// Whether an Xid says that an application has lost its context.
 pub fn loses_context(xid: u32) -> bool {
-    match xid::action(xid, "") {
-        xid::Action::Restart => true,
-        xid::Action::Reset
-        | xid::Action::Machine
-        | xid::Action::Ignore
-        | xid::Action::Follows
-        | xid::Action::Unclear => false,
-    }
-}
-
-/// An Xid with its name, for people.
-pub fn describe_xid(xid: u32) -> String {
-    xid::describe(xid)
+    xid::action(xid, "") == xid::Action::Restart
 }
 
 /// More lines than this are a log, not a message that a narrow terminal has broken.
@@ -256,7 +242,7 @@ fn conclude(finding: &Finding, findings: &[Finding], lines: &[TextLine]) -> Diag
     let near = near.join(" ");
     let about_memory = matches!(kind, FaultKind::Oom | FaultKind::HostOom);
     let memory = about_memory.then(|| memory::figures(&near)).flatten();
-    let row = row(kind);
+    let row = kind.row();
     let mut diagnosis = Diagnosis {
         kind,
         scope: finding.scope.unwrap_or(row.scope),

@@ -15,4 +15,4 @@ mod place;
 
 pub use counts::{entry, own_oom_kills};
 pub use groups::{RunCgroup, WorkerCgroup, clear, members};
-pub use place::{OwnCgroup, Version};
+pub use place::{OwnCgroup, Version, unescaped};

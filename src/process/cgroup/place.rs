@@ -78,7 +78,7 @@ struct Mount {
 fn mount(line: &str) -> Option<Mount> {
     let (mount, kind) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(3);
-    let (root, at) = (plain(mount.next()?), plain(mount.next()?));
+    let (root, at) = (unescaped(mount.next()?), unescaped(mount.next()?));
     let mut kind = kind.split(' ');
     let (kind, options) = (kind.next()?, kind.nth(1).unwrap_or_default());
     let version = match kind {
@@ -89,8 +89,8 @@ fn mount(line: &str) -> Option<Mount> {
     Some(Mount { version, root, at })
 }
 
-/// Takes the kernel's escapes out of a path: `\040` is a space.
-fn plain(path: &str) -> PathBuf {
+/// A path of `/proc/self/mountinfo` without the kernel's escapes: `\040` is a space.
+pub fn unescaped(path: &str) -> PathBuf {
     let mut text = String::with_capacity(path.len());
     let mut rest = path;
     while let Some((before, after)) = rest.split_once('\\') {

@@ -31,6 +31,15 @@ impl Purpose {
             Purpose::Test => derive_seed(study_seed, number, "test"),
         }
     }
+
+    /// Its word, and which repeat it is, from 1; 0 for what is none.
+    pub fn columns(self) -> (&'static str, u32) {
+        match self {
+            Purpose::Search => ("search", 0),
+            Purpose::Repeat(repeat) => ("repeat", repeat),
+            Purpose::Test => ("test", 0),
+        }
+    }
 }
 
 /// One training that ends once, whatever number of attempts it takes.

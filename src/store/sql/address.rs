@@ -16,6 +16,8 @@ pub struct Address {
     url: String,
     /// What libpq calls `service`.
     service: Option<String>,
+    /// As the URL says.
+    mode: Option<SslMode>,
     /// A file with certificates of authorities; `None`: those that browsers trust.
     roots: Option<PathBuf>,
     config: tokio_postgres::Config,
@@ -84,20 +86,18 @@ impl Address {
             }
         }
         let plain = format!("postgresql://{base}?{}", kept.join("&"));
-        let mut config: tokio_postgres::Config =
+        let config: tokio_postgres::Config =
             plain.parse().map_err(|error: tokio_postgres::Error| {
                 let why = std::error::Error::source(&error).map(ToString::to_string);
                 format!("{}; {FORM}", why.unwrap_or_else(|| error.to_string()))
             })?;
-        if let Some(mode) = mode {
-            config.ssl_mode(mode);
-        }
         if service.is_none() && config.get_dbname().is_none() {
             return Err(format!("the URL names no database; {FORM}"));
         }
         Ok(Address {
             url: format!("postgresql://{rest}"),
             service,
+            mode,
             roots,
             config,
         })
@@ -143,6 +143,9 @@ impl Address {
                 .map_or_else(|| home.join(".pg_service.conf"), PathBuf::from);
             serve(&mut config, &file, &name)?;
         }
+        if let Some(mode) = self.mode {
+            config.ssl_mode(mode);
+        }
         if config.get_user().is_none()
             && let Some(user) = environment("PGUSER")
         {
@@ -154,13 +157,15 @@ impl Address {
                 None => config.host_path("/var/run/postgresql"),
             };
         }
-        if let Some(password) = environment("PGPASSWORD") {
-            config.password(password);
-        } else if config.get_password().is_none() {
+        if config.get_password().is_none() {
             let file =
                 environment("PGPASSFILE").map_or_else(|| home.join(".pgpass"), PathBuf::from);
-            if let Some(password) = password(&config, &file, environment("USER"))? {
-                config.password(password);
+            let found = match environment("PGPASSWORD") {
+                Some(found) => Some(found),
+                None => password(&config, &file, environment("USER"))?,
+            };
+            if let Some(found) = found {
+                config.password(found);
             }
         }
         Ok(config)
@@ -181,7 +186,7 @@ fn ssl_mode(word: &str) -> Result<SslMode, String> {
     })
 }
 
-/// Adds what a service file says under a name; what the URL says wins.
+/// Adds what a service file says under a name; what the URL says wins, of `sslmode` once all has been read.
 fn serve(config: &mut tokio_postgres::Config, file: &Path, name: &str) -> Result<(), String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| format!("the service file {}: {error}", file.display()))?;

@@ -84,10 +84,13 @@ fn passwords_come_from_the_environment_or_a_file_that_only_its_user_reads() {
 fn a_service_adds_what_the_url_does_not_say() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("services");
-    let text =
-        "[a]\nhost=other\n\n[lab]\nhost=db.lab\nport=6000\ndbname=s\nuser=u\npassword=p\n[z]\n";
+    let text = "[a]\nhost=other\n\n[lab]\nhost=db.lab\nport=6000\ndbname=s\nuser=u\npassword=p\nsslmode=disable\n[z]\n";
     std::fs::write(&file, text).unwrap();
-    let environment = |name: &str| (name == "PGSERVICEFILE").then(|| file.display().to_string());
+    let environment = |name: &str| match name {
+        "PGSERVICEFILE" => Some(file.display().to_string()),
+        "PGPASSWORD" => Some("of the environment".to_owned()),
+        _ => None,
+    };
     let config = |url: &str| address(url).unwrap().config(environment);
     let found = config("postgresql:///?service=lab").unwrap();
     assert_eq!(found.get_hosts(), [Host::Tcp("db.lab".into())]);
@@ -95,12 +98,15 @@ fn a_service_adds_what_the_url_does_not_say() {
         (found.get_ports(), found.get_user()),
         (&[6000][..], Some("u"))
     );
-    assert_eq!(found.get_password(), Some(&b"p"[..]));
+    assert_eq!(found.get_password(), Some(&b"p"[..]), "as for libpq");
     let found = config("postgresql://me@mine/own?service=lab").unwrap();
     assert_eq!(
         (found.get_user(), found.get_dbname()),
         (Some("me"), Some("own"))
     );
+    assert_eq!(found.get_ssl_mode(), SslMode::Disable);
+    let found = config("postgresql:///?service=lab&sslmode=verify-full").unwrap();
+    assert_eq!(found.get_ssl_mode(), SslMode::Require);
     let why = config("postgresql:///?service=none").unwrap_err();
     assert!(why.contains("[none]"), "{why}");
 }

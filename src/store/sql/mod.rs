@@ -352,15 +352,14 @@ impl Connection {
         ))
     }
 
-    /// The condition that a column of text is one of these. SQLite is told by the `+` to walk through an owner's rows
-    /// once: that is less work than one search in the index for each.
-    pub(super) fn among_texts(&self, column: &str, texts: &[&str]) -> String {
-        let quoted = texts
-            .iter()
-            .map(|text| format!("'{}'", text.replace('\'', "''")));
-        let list = quoted.collect::<Vec<_>>().join(", ");
-        let sign = either!(self, _ => "+", _ => "");
-        format!("{sign}{column} IN ({list})")
+    /// The condition that a column of text is one of those in the JSON array that is this parameter. SQLite is told by the
+    /// `+` to walk through an owner's rows once: that is less work than one search in the index for each.
+    pub(super) fn among_texts(&self, column: &str, parameter: &str) -> String {
+        either!(self,
+        _ => format!("+{column} IN (SELECT value FROM json_each({parameter}))"),
+        _ => format!(
+            "{column} IN (SELECT json_array_elements_text(CAST({parameter} AS text)::json))"
+        ))
     }
 
     /// What a query ends with whose rows, of this table, nobody else may change before the transaction ends. Who writes to

@@ -104,8 +104,7 @@ pub fn admit(memory: &DeviceMemory, request: MemoryRequest) -> Admission {
         true => estimate.expected,
         false => estimate.upper,
     };
-    let shares = !request.alone || empty;
-    if shares && !request.alone && upper <= memory.left() {
+    if !request.alone && upper <= memory.left() {
         return Admission::Start(Reservation {
             reserved: upper,
             grant: Some(memory.part(estimate.upper as f64 * MARGIN + SLACK as f64)),

@@ -156,7 +156,7 @@ impl Core {
         if self.slots[slot].closed.is_some() || self.staying() > self.concurrency.limit() {
             return Choice::Leave;
         }
-        if worker.terminated.is_some() || worker.killed.is_some() || worker.hung_up.is_some() {
+        if !worker.healthy() {
             return Choice::Wait;
         }
         let device = self.slots[slot].device;

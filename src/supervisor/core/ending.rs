@@ -1,7 +1,7 @@
 //! How a run ends: by its goal, by a request, by a breaker.
 
 use super::{Core, Mode};
-use crate::{Action, WorkerAction};
+use crate::Action;
 use device::Device;
 use fault::FaultKind;
 use messages::exit::Exit;
@@ -38,13 +38,7 @@ impl Core {
         }
         self.mode = Mode::Stopping { exit, reason };
         for slot in 0..self.slots.len() {
-            if let Some(w) = self.slots[slot].worker_mut()
-                && w.terminated.is_none()
-            {
-                w.terminated = Some(self.now);
-                let worker = w.id;
-                self.act_on(worker, WorkerAction::Terminate);
-            }
+            self.terminate(slot);
         }
     }
 
@@ -59,12 +53,7 @@ impl Core {
 
     fn kill_all(&mut self) {
         for slot in 0..self.slots.len() {
-            if let Some(w) = self.slots[slot].worker_mut() {
-                w.terminated.get_or_insert(self.now);
-                w.killed.get_or_insert(self.now);
-                let worker = w.id;
-                self.act_on(worker, WorkerAction::Kill);
-            }
+            self.kill(slot);
         }
     }
 

@@ -42,13 +42,7 @@ impl Core {
         match event {
             WorkerEvent::Spawned(pid) => worker.pid = pid,
             WorkerEvent::SpawnFailed(error) => {
-                worker.error = Some(ErrorReport {
-                    phase: Phase::Opening,
-                    panic: false,
-                    text: error,
-                    healthy: None,
-                    program: None,
-                });
+                worker.error = Some(ErrorReport::new(Phase::Opening, error));
                 self.on_exited(slot, id, &ExitInfo::of(Death::Unknown));
             }
             WorkerEvent::Received(message) => self.on_message(slot, message),

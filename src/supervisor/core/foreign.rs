@@ -8,8 +8,8 @@
 use super::Core;
 use super::new_trial::created;
 use super::slot::Activity;
+use crate::Action;
 use crate::refused_starts::RefusedStarts;
-use crate::{Action, WorkerAction};
 use protocol::AttemptId;
 use search::study::{FrozenTrial, Job, TrialState};
 use store::{AttemptEnd, Changes, Write};
@@ -174,11 +174,8 @@ impl Core {
         }
         if let Some(worker) = self.slots[slot].worker_mut() {
             worker.begins(Activity::Leaving, now);
-            worker.terminated.get_or_insert(now);
-            worker.killed.get_or_insert(now);
-            let id = worker.id;
-            self.act_on(id, WorkerAction::Kill);
         }
+        self.kill(slot);
     }
 
     fn drop_repeats(&mut self, number: u64) {

@@ -348,13 +348,7 @@ fn a_device_that_fails_without_expandable_segments_too_says_nothing_of_them() {
     refuse_segments(&mut run);
     run.hello();
     let worker = run.worker();
-    let error = fault::ErrorReport {
-        phase: Phase::Opening,
-        panic: false,
-        text: "CUDA error: out of memory".into(),
-        healthy: None,
-        program: None,
-    };
+    let error = fault::ErrorReport::new(Phase::Opening, "CUDA error: out of memory");
     run.receive(FromWorker::Fatal(error));
     run.on(exited(worker, Death::Exited(1)));
     run.later();

@@ -509,6 +509,29 @@ impl Core {
         self.actions.push(Action::Worker(worker, action));
     }
 
+    /// Asks the slot's worker to end, unless it was asked before.
+    fn terminate(&mut self, slot: usize) {
+        let now = self.now;
+        if let Some(worker) = self.slots[slot].worker_mut()
+            && worker.terminated.is_none()
+        {
+            worker.terminated = Some(now);
+            let id = worker.id;
+            self.act_on(id, WorkerAction::Terminate);
+        }
+    }
+
+    /// Kills the slot's worker, which counts as asked to end.
+    fn kill(&mut self, slot: usize) {
+        let now = self.now;
+        if let Some(worker) = self.slots[slot].worker_mut() {
+            worker.terminated.get_or_insert(now);
+            worker.killed.get_or_insert(now);
+            let id = worker.id;
+            self.act_on(id, WorkerAction::Kill);
+        }
+    }
+
     fn send(&mut self, worker: WorkerId, message: ToWorker) {
         self.act_on(worker, WorkerAction::Send(message));
     }

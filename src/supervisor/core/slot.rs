@@ -114,6 +114,11 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// Whether it may be given work: nothing has ended it, and it listens.
+    pub fn healthy(&self) -> bool {
+        self.terminated.is_none() && self.killed.is_none() && self.hung_up.is_none()
+    }
+
     /// A worker that is about to be started, for a suspect trial or for any.
     pub fn new(id: WorkerId, reserved: Option<Job>, now: Now) -> Worker {
         Worker {

@@ -2,7 +2,7 @@
 //! slot nothing but the change of hands.
 
 use super::Core;
-use super::slot::{Slot, State};
+use super::slot::{Slot, State, Worker};
 use config::{Standby, StudySpec};
 use device::Device;
 
@@ -91,9 +91,6 @@ impl Core {
     /// Whether a slot holds a ready worker that is nobody's yet.
     fn ready_spare(&self, slot: usize) -> bool {
         let slot = &self.slots[slot];
-        let healthy = slot
-            .worker()
-            .is_some_and(|w| w.terminated.is_none() && w.killed.is_none() && w.hung_up.is_none());
-        slot.spare && slot.is_idle() && healthy
+        slot.spare && slot.is_idle() && slot.worker().is_some_and(Worker::healthy)
     }
 }

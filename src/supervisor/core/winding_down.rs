@@ -172,16 +172,8 @@ impl Core {
 
     /// The slot's attempt goes on after an epoch: it is put back now if it was to leave there.
     pub(super) fn put_back_after_epoch(&mut self, slot: usize, job: Job) {
-        if !self.active.get(&job).is_some_and(|active| active.leaves) {
-            return;
-        }
-        let now = self.now;
-        if let Some(worker) = self.slots[slot].worker_mut()
-            && worker.terminated.is_none()
-        {
-            worker.terminated = Some(now);
-            let id = worker.id;
-            self.act_on(id, WorkerAction::Terminate);
+        if self.active.get(&job).is_some_and(|active| active.leaves) {
+            self.terminate(slot);
         }
     }
 

@@ -81,15 +81,7 @@ impl Core {
                 }
             }
             AttemptEvent::Measured(usage) => self.note_usage(slot, attempt, usage),
-            AttemptEvent::Ended {
-                ended,
-                peak_memory_mb,
-            } => {
-                if let Some(active) = self.active.get_mut(&job) {
-                    active.peak_memory_mb.get_or_insert(peak_memory_mb);
-                }
-                self.on_ended(slot, attempt, ended);
-            }
+            AttemptEvent::Ended(ended) => self.on_ended(slot, attempt, ended),
             AttemptEvent::Failed(error) => self.on_failed(slot, attempt, error),
         }
     }

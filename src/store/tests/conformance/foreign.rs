@@ -258,3 +258,24 @@ fn a_deleted_study_is_said_to_be_deleted() {
     );
     assert_ne!(seen, KnownTrials::default(), "as it was");
 }
+
+#[test]
+fn attributes_are_read_by_keys_that_look_like_parts_of_a_query() {
+    let mut bench = Bench::new();
+    let all = json!({"what?1": 1, "b?7": 2, "it's": 3, "a\"b": 4, "other": 5});
+    bench.apply(&[
+        created(0),
+        Write::TrialNoted {
+            number: 0,
+            user_attrs: attrs(all),
+        },
+    ]);
+    let keys = ["what?1", "b?7", "it's", "a\"b", "c?0", "' OR '1' = '1"];
+    let expected = attrs(json!({"what?1": 1, "b?7": 2, "it's": 3, "a\"b": 4}));
+    let found = bench.store.attributes(bench.study, &[0], &keys).unwrap();
+    assert_eq!(found[&0], expected);
+    let found = bench.store.overviews(bench.study, None, &keys).unwrap();
+    assert_eq!(found[0].user_attrs, expected);
+    let none = bench.store.overviews(bench.study, None, &[]).unwrap();
+    assert!(none[0].user_attrs.is_empty());
+}

@@ -387,13 +387,7 @@ impl Card {
                 self.measured(worker, &trial, peak);
                 self.say(
                     worker,
-                    FromWorker::Attempt(
-                        id(&trial),
-                        AttemptEvent::Ended {
-                            ended: Ended::Completed,
-                            peak_memory_mb: 1.0,
-                        },
-                    ),
+                    FromWorker::Attempt(id(&trial), AttemptEvent::Ended(Ended::Completed)),
                 );
             }
         }
@@ -415,11 +409,8 @@ impl Card {
             FromWorker::Attempt(
                 id(&t.trial),
                 AttemptEvent::Failed(ErrorReport {
-                    phase: Phase::Training,
-                    panic: false,
-                    text: text.into(),
                     healthy: Some(true),
-                    program: None,
+                    ..ErrorReport::new(Phase::Training, text)
                 }),
             ),
         );

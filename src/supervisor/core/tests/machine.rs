@@ -243,13 +243,11 @@ fn an_xid_that_explains_one_end_does_not_explain_the_next_crash_too() {
         if !late {
             bench.xid(0, 31);
         }
-        let text = "CUDA error: an illegal memory access was encountered".to_owned();
+        let text = "CUDA error: an illegal memory access was encountered";
         let error = ErrorReport {
-            phase: Phase::Training,
             panic: true,
-            text,
             healthy: Some(false),
-            program: None,
+            ..ErrorReport::new(Phase::Training, text)
         };
         let worker = bench.worker(0);
         let message = FromWorker::Fatal(error);

@@ -473,13 +473,7 @@ fn what_a_worker_says_after_its_garbage_frees_no_slot() {
         worker,
         WorkerEvent::Garbled("no message".into()),
     ));
-    let message = FromWorker::Attempt(
-        attempt,
-        AttemptEvent::Ended {
-            ended: task::Ended::Completed,
-            peak_memory_mb: 1.0,
-        },
-    );
+    let message = FromWorker::Attempt(attempt, AttemptEvent::Ended(task::Ended::Completed));
     world.event(received(worker, message));
     assert_eq!(world.core.slots[0].attempt(), Some(attempt));
     world.workers.clear();

@@ -130,20 +130,13 @@ pub fn epoch(attempt: AttemptId, epoch: u32, loss: f64) -> FromWorker {
 
 /// An attempt comes to its end.
 pub fn completed(attempt: AttemptId) -> FromWorker {
-    let event = AttemptEvent::Ended {
-        ended: Ended::Completed,
-        peak_memory_mb: 1.0,
-    };
-    FromWorker::Attempt(attempt, event)
+    FromWorker::Attempt(attempt, AttemptEvent::Ended(Ended::Completed))
 }
 
 /// An error that the worker's context has survived.
 pub fn error(phase: Phase, text: &str) -> ErrorReport {
     ErrorReport {
-        phase,
-        panic: false,
-        text: text.into(),
         healthy: Some(true),
-        program: None,
+        ..ErrorReport::new(phase, text)
     }
 }
