@@ -54,6 +54,8 @@ macro_rules! table {
 
             /// What the table has of it.
             $row_visible fn row(self) -> &'static $Row {
+                // As many as the row has columns.
+                #[allow(clippy::too_many_arguments)]
                 const fn of($($field: $Field),+) -> $Row {
                     $Row { $($field),+ }
                 }
