@@ -94,6 +94,9 @@ messages::table! {
     /// With a byte-order mark, spaces, another case, or an accent that is a letter of its own.
     NameDiffers(false, "a name is looked for that is there in another form, which looks the same or nearly so",
         "Read texts with encoding=\"utf-8-sig\", and bring names into one form: unicodedata.normalize(\"NFC\", name).strip().");
+    /// A folder that is deleted with the object that stands for it, for one.
+    RemovedBefore(false, "a file or folder is looked for that the program has deleted itself",
+        "Keep it for as long as it is needed: a TemporaryDirectory is deleted with the last reference to its object.");
     /// Names of classes, for one.
     NumberedSet(true, "the items of a set are numbered, whose order is another one in each process and run",
         "Number sorted(...) of the set.");

@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import sys
+import tempfile
 import warnings
 
 import torch
@@ -78,6 +79,16 @@ def fine_own_steps():
         with torch.no_grad():
             for parameter in three.parameters():
                 parameter.data.sub_(0.1 * parameter.grad)
+
+
+def removed_before():
+    def folder():
+        return tempfile.TemporaryDirectory().name
+
+    try:
+        open(folder() + "/a.txt", "w")
+    except OSError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
 
 
 def name_differs():

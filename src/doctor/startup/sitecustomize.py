@@ -60,6 +60,8 @@ class Doctor(Watching, Python, Training, Tracing, Silent, Gradients, States, Mis
             self.look_for_mistakes()
         if self.wants("seed"):
             self.reseed_python()
+        if self.wants("stack"):
+            self.deepen_stacks()
         if self.wants("clock"):
             self.shift_clock()
 

@@ -64,6 +64,7 @@ class Notes:
         self.mappings = 0
         self.timer = None
         self.opened = None
+        self.removed = {}
         self.builtins = set(vars(sys.modules["builtins"])) - {"_"}
 
     def first(self):

@@ -117,6 +117,13 @@ class Python:
 
         self.after_import("numpy", numpy)
 
+    def deepen_stacks(self):
+        """Threads get a larger stack than by the system's limit, whatever the program asks for."""
+        import threading
+
+        threading.stack_size(64 << 20)
+        threading.stack_size = lambda size=0: 64 << 20
+
     def shift_clock(self):
         """Has the program see another time of day, on another day."""
         import datetime

@@ -115,6 +115,7 @@ class Watching:
         if self.opened:
             self.note("opened", file=self.opened)
         try:
+            self.look_for_removed(value)
             self.look_for_name(value)
         except BaseException:
             pass  # Whatever it is, the program ends by its own error.
@@ -176,9 +177,12 @@ class Watching:
             return hidden_or_half or not self.LEFTOVERS.isdisjoint(letters.split())
 
         def hook(event, arguments):
-            if event not in ("open", "sqlite3.connect", "mmap.__new__"):
+            if event not in ("open", "sqlite3.connect", "mmap.__new__") + self.REMOVES:
                 return
             try:
+                if event in self.REMOVES:
+                    self.removes(arguments[0])
+                    return
                 if event == "mmap.__new__":
                     self.mapped(*arguments)
                     return
@@ -209,6 +213,42 @@ class Watching:
 
         if hasattr(sys, "addaudithook"):
             sys.addaudithook(hook)
+
+    # What Python tells before a file or a folder is deleted.
+    REMOVES = ("os.remove", "os.rmdir", "shutil.rmtree")
+
+    def removes(self, path):
+        """Remembers what the program itself deletes, and where."""
+        if isinstance(path, (str, bytes, os.PathLike)):
+            path = os.path.abspath(os.fsdecode(path))
+            frame, by = sys._getframe(2), ""
+            while frame is not None and not self.owns(frame.f_code.co_filename):
+                of_tempfile = frame.f_globals.get("__name__") == "tempfile"
+                by = "with the last reference to its TemporaryDirectory, " if of_tempfile else by
+                frame = frame.f_back
+            if frame is not None:
+                if len(self.removed) > 1000:
+                    self.removed.clear()
+                self.removed[path] = by + "at %s:%d" % (frame.f_code.co_filename, frame.f_lineno)
+
+    def look_for_removed(self, error):
+        """Whether the error names what the program has deleted, or what was in it."""
+        named = " %s " % error
+        for path, where in self.removed.items():
+            at = named.find(path)
+            if at > 0 and not (named[at + len(path)].isalnum() or os.path.exists(path)):
+                self.silent("removed_before", "%s, %s" % (path, where), self.place_of(error))
+                return
+
+    def place_of(self, error):
+        """The program's own innermost line of an error."""
+        trace, place = error.__traceback__, None
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            if self.is_own(code.co_filename):
+                place = "%s:%d in %s" % (code.co_filename, trace.tb_lineno, code.co_name)
+            trace = trace.tb_next
+        return place
 
     def mapped(self, descriptor, length, access, offset):
         """Notes a file that is mapped into memory, and up to which byte: it may be cut short before anybody looks."""
