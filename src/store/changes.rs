@@ -14,6 +14,7 @@ use super::attempts::left;
 use super::leases::{is_live, live_runs};
 use super::read::{Which, read_trials, state};
 use super::repeats::repeats;
+use super::rows::alike;
 use super::sql::{Args, Connection, Row};
 use super::studies::must_be_there;
 use super::{HeldBy, Reclaimable, RepeatRecord, Store, StoreError, StoreErrorKind as Kind, Write};
@@ -478,15 +479,22 @@ impl Batch<'_> {
 
     /// Whether a new trial's point is that of another one that was not known when it was proposed.
     fn is_tried(&self, write: &Write, next: u64) -> Result<bool, Kind> {
-        let Write::TrialCreated { since, params, .. } = write else {
+        let Write::TrialCreated {
+            since,
+            params,
+            distributions,
+            ..
+        } = write
+        else {
             return Ok(false);
         };
-        let unknown: Vec<u64> = (*since..next).collect();
-        if unknown.is_empty() {
+        let unknown = (self.study_id, *since..next);
+        let alike = alike(self.conn, unknown, params, distributions)?;
+        if alike.is_empty() {
             return Ok(false);
         }
-        let unknown = read_trials(self.conn, self.study_id, Which::These(&unknown))?;
-        Ok(unknown.iter().any(|trial| trial.params == *params))
+        let alike = read_trials(self.conn, self.study_id, Which::These(&alike))?;
+        Ok(alike.iter().any(|trial| trial.params == *params))
     }
 
     /// Whether somebody got ahead of a write; `next` as for [`overtaken`].

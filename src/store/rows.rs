@@ -11,7 +11,7 @@ use rusqlite::types::ToSql;
 use serde_json::{Map, Value as Json};
 
 use super::StoreErrorKind as Kind;
-use super::sql::Connection;
+use super::sql::{Args, Connection};
 use messages::to_python_json;
 use search::space::{Domain, Params, Value, distribution_to_json};
 use search::study::{FrozenTrial, TrialState};
@@ -195,6 +195,33 @@ pub(super) fn put_params(
         .collect();
     let columns = "param_value, distribution_json";
     conn.put("trial_params", "trial_id, param_name", columns, &rows)
+}
+
+/// The trials of a study, of these numbers, that may have these parameters: those with the same value of one number among them,
+/// which next to none share, so that few are read while others wait for the study; without a number, all.
+pub(super) fn alike(
+    conn: &Connection,
+    (study_id, numbers): (i64, Range<u64>),
+    params: &Params,
+    distributions: &BTreeMap<String, Domain>,
+) -> Result<Vec<u64>, Kind> {
+    let stored = |is: fn(&Domain) -> bool| {
+        params.iter().find_map(|(name, value)| {
+            let domain = distributions.get(name).filter(|domain| is(domain))?;
+            Some((name.clone(), domain.to_internal(value)?))
+        })
+    };
+    // Integers are few, as numbers of layers.
+    let float = stored(|domain| matches!(domain, Domain::Float { .. }));
+    let number = float.or_else(|| stored(|domain| matches!(domain, Domain::Int { .. })));
+    let Some((name, value)) = number.filter(|_| !numbers.is_empty()) else {
+        return Ok(numbers.collect());
+    };
+    let query = "SELECT t.number FROM trials t JOIN trial_params r ON r.trial_id = t.trial_id
+         WHERE t.study_id = ?1 AND t.number >= ?2 AND t.number < ?3
+             AND r.param_name = ?4 AND r.param_value = ?5";
+    let args: Args<'_> = &[&study_id, &numbers.start, &numbers.end, &name, &value];
+    conn.rows(query, args, |row| row.get(0))
 }
 
 /// Parameters as a Python dict in JSON; a string choice stays a string, whatever it says.
