@@ -54,7 +54,7 @@ impl Scale {
         Scale {
             mean,
             deviation: if variance > 0.0 { variance.sqrt() } else { 1.0 },
-            median: numbers.get(numbers.len() / 2).copied().unwrap_or(0.0),
+            median: training::numbers::median(&numbers),
         }
     }
 }

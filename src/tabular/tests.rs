@@ -158,6 +158,15 @@ fn what_does_not_fit_the_target_is_refused() {
 }
 
 #[test]
+fn the_median_that_is_kept_is_the_trivial_answer_of_the_check() {
+    let (_dir, spec) = site(&table(), "regression", "mae");
+    let (data, _) = load(&spec).unwrap();
+    let trial = task::TrialSpec::of_defaults(&spec, 0);
+    let about = Description::of(&trial, &data, &[0, 1]).unwrap();
+    assert_eq!(about.scale.unwrap().median, 0.5);
+}
+
+#[test]
 fn a_training_needs_more_memory_with_more_and_wider_layers() {
     let (_dir, spec) = site(&table(), "classification", "macro_f1");
     let floor = Tabular.floor(&spec, Device::Cpu).unwrap();
