@@ -182,7 +182,7 @@ fn misfits(spec: &StudySpec, data: &TableRows) -> Vec<Problem> {
         problem(
             "data.path",
             found,
-            "another name, or the column listed in data.ignore",
+            "another name, or the column listed in data.ignore and absent from files to predict",
         )
     });
     metric.into_iter().chain(dead).chain(taken).collect()
