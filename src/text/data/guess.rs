@@ -84,6 +84,12 @@ impl Column {
         self.distinct.iter().all(|v| as_number(v.trim()).is_some())
     }
 
+    /// Whether a model of a table reads categories in it. To that, unlike to a label, truth values are no numbers.
+    fn is_categorical(&self) -> bool {
+        let is_number = |v: &String| v.trim().parse().is_ok_and(f64::is_finite);
+        !self.distinct.iter().all(is_number)
+    }
+
     fn has_fractions(&self) -> bool {
         let numbers = self.distinct.iter().filter_map(|v| as_number(v.trim()));
         numbers.into_iter().any(|x| x.fract() != 0.0)
@@ -389,7 +395,7 @@ fn choose(
     let read = others().filter(|c| !row_names.contains(&c.name));
     let mut read = read.filter(|c| group.is_none_or(|group| group.name != c.name));
     Ok(LikelyColumns {
-        categorical: read.any(|c| !c.is_number()),
+        categorical: read.any(Column::is_categorical),
         row_names,
         text,
         label: label.name.clone(),
