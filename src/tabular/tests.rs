@@ -154,7 +154,9 @@ fn what_does_not_fit_the_target_is_refused() {
     assert!((baseline.value - 0.5).abs() < 0.1, "{}", baseline.value);
     let grid = vec!["0.5".to_owned()];
     spec.lists.insert("post.threshold".to_owned(), grid);
-    assert!(told(&spec).contains("post.threshold"));
+    let text = told(&spec);
+    assert!(text.contains("post.threshold"), "{text}");
+    assert!(text.contains("a threshold for a number"), "{text}");
 }
 
 #[test]

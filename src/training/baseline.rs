@@ -126,6 +126,8 @@ pub fn idle_threshold(spec: &StudySpec, classes: usize) -> Option<Problem> {
             "a threshold, but {} is of probabilities",
             spec.objective.metric
         ),
+        // Numbers are all of one.
+        (1, _) => "a threshold for a number".to_owned(),
         _ => format!("a threshold for {classes} classes"),
     };
     let expected = "no such key, or two classes and a metric of predicted classes such as macro_f1";
