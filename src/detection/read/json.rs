@@ -16,9 +16,11 @@ use training::split::Part;
 /// Longest file, in bytes: it is in memory as a whole.
 const MAX_FILE: u64 = 1 << 30;
 
+/// The first form that fits is taken: a whole number keeps all its digits.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
+    Whole(u64),
     Number(f64),
     Text(String),
 }
@@ -138,6 +140,7 @@ impl Reading<'_> {
         annotations.sort_by_key(|(id, _)| (id.parse::<u64>().unwrap_or(u64::MAX), id.clone()));
         for (id, text) in annotations {
             let image = match text.image_id {
+                Number::Whole(number) => number.to_string(),
                 Number::Number(number) => number.to_string(),
                 Number::Text(text) => text,
             };

@@ -177,6 +177,11 @@ fn coco_text_is_read_in_both_versions() {
         [("two", false, vec![[1.0, 1.0], [9.0, 1.0], [9.0, 9.0]])]
     );
     assert!(found.pages[0].truths[0].ignored);
+    // More digits than a number of 64 bits with a point keeps.
+    let long = json.replace("17", "9007199254740993");
+    fs::write(dir.path().join("coco.json"), long).unwrap();
+    let found = read(&dir.path().join("coco.json"), Columns::default()).unwrap();
+    assert_eq!(found.pages[1].truths.len(), 1);
     let odd = json
         .replace("[1, 1, 9, 1, 9, 9]", "[1, 1, 9]")
         .replace("\"4\", \"polygon\"", "5, \"polygon\"");
