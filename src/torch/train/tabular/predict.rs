@@ -98,8 +98,12 @@ impl TablePredictor {
         let named =
             |(feature, cell): (&Feature, &String)| (feature.name().to_owned(), cell.clone());
         let (column, cell) = greatest.map(named).unwrap_or_default();
-        let line = row.row.line;
-        NoAnswer { line, column, cell }
+        NoAnswer {
+            line: row.row.line,
+            column,
+            found: format!("{cell}, of which the model makes no finite number"),
+            expected: "a value such as those that it was trained on".to_owned(),
+        }
     }
 }
 

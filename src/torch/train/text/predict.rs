@@ -11,7 +11,7 @@ use super::model::Model;
 use super::prefix::{Input, fixed_batches};
 use super::rows::Rows;
 use crate::gpu;
-use crate::train::answer;
+use crate::train::answer::{self, NoAnswer};
 use crate::train::layers::Linear;
 use crate::train::precision::Precision;
 use ::request::evaluation::Answered;
@@ -75,7 +75,7 @@ impl Predictor {
     /// of the classes elsewhere; `step` is called with the rows that each batch begins.
     ///
     /// # Errors
-    /// A row cannot be encoded, libtorch throws, or a logit is not finite.
+    /// A row cannot be encoded, libtorch throws; or [`NoAnswer`]: a logit is not finite, a token beyond the vocabulary.
     pub fn answer(
         &mut self,
         rows: &[Row],
@@ -112,8 +112,12 @@ impl Predictor {
             .collect();
         let classes = self.about.labels.len();
         if let Some(at) = logits.iter().position(|l| !l.is_finite()) {
-            let row = &rows[documents[at / classes]];
-            anyhow::bail!("line {}: a logit is {}", row.line, logits[at]);
+            let expected = "a text such as those that it was trained on";
+            return Err(no_answer(
+                &rows[documents[at / classes]],
+                "a text of which the model makes no finite number".to_owned(),
+                expected.to_owned(),
+            ));
         }
         let answers = Answers::new(classes, &logits, &documents, truth);
         Ok(answers.from_threshold(self.about.threshold))
@@ -123,15 +127,30 @@ impl Predictor {
     fn check(&self, row: &Row, tokens: &Tokens) -> Result<()> {
         let top = |ids: &[u32]| ids.iter().max().copied().unwrap_or(0) as usize;
         let (id, kind) = (top(&tokens.ids), top(&tokens.types));
-        ensure!(
-            id < self.vocabulary && self.types.is_none_or(|types| kind < types),
-            "line {}: token id {id}, type {kind}; the model has a vocabulary of {} and {:?} types",
-            row.line,
-            self.vocabulary,
-            self.types
-        );
-        Ok(())
+        if id < self.vocabulary && self.types.is_none_or(|types| kind < types) {
+            return Ok(());
+        }
+        let types = self.types.map(|types| format!(" and types below {types}"));
+        let (below, types) = (self.vocabulary, types.unwrap_or_default());
+        let expected = format!("ids below {below}{types}, as the model has them");
+        Err(no_answer(
+            row,
+            format!("token id {id}, type {kind}"),
+            expected,
+        ))
     }
+}
+
+/// A text that the model cannot answer.
+fn no_answer(row: &Row, found: String, expected: String) -> anyhow::Error {
+    let (line, column) = (row.line, "text".to_owned());
+    let row = NoAnswer {
+        line,
+        column,
+        found,
+        expected,
+    };
+    row.into()
 }
 
 impl answer::Predictor for Predictor {
