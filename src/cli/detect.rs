@@ -7,7 +7,7 @@ use super::predict::{PredictArgs, RowsArgs, may_write};
 use super::{Common, libtorch};
 use detection::description::ExportedDetector;
 use detection::picture;
-use detection::read::{Columns, read};
+use detection::read::{Placement, read};
 use device::{Device, probe};
 use messages::exit::{Exit, Failure};
 use request::torch_request::{Detect, EvaluatePages, TorchRequest};
@@ -73,7 +73,7 @@ pub(super) fn evaluate(common: &Common, args: &EvaluateArgs) -> Result<Exit, Fai
     let rows = &args.rows;
     opened(rows, args.label.as_ref())?;
     // Every problem of the pages is told before anything is computed.
-    read(&rows.file, Columns::default()).and_then(|pages| pages.examine())?;
+    read(&rows.file, Placement::default()).and_then(|pages| pages.examine())?;
     libtorch::run(&TorchRequest::EvaluatePages(EvaluatePages {
         model: rows.dir.clone(),
         pages: rows.file.clone(),

@@ -12,7 +12,7 @@ use crate::description::{Backbone, Network, export};
 use crate::example::{Example, Showing, augmentation};
 use crate::made_up;
 use crate::page::Pages;
-use crate::read::{Columns, read};
+use crate::read::{Placement, read};
 use crate::start;
 use config::kinds::detection::KIND;
 use config::kinds::shared::FREEZE;
@@ -25,7 +25,7 @@ use task::{
     ExportedModel, ModelParts, Preparation, ReadRows, TrainedModel, TrainingRows, TrialSpec,
 };
 use training::division::{self, differs, read_from, rows_differ};
-use training::split::{Split, ties};
+use training::split::Split;
 
 /// The kind.
 pub struct TextDetection;
@@ -44,14 +44,8 @@ const READ: usize = 256;
 /// # Errors
 /// See [`division::load`].
 pub fn load(spec: &StudySpec) -> Result<(Pages, Split), Problems> {
-    let column = |key: &str| spec.fixed.get(key).and_then(Value::as_str);
-    let columns = Columns {
-        group: column("data.group"),
-        part: column("data.split.column"),
-    };
-    division::load(spec, &|path| read(path, columns), &|pages| {
-        ties(pages, None)
-    })
+    let read = |path: &Path| read(path, Placement::of(&spec.fixed));
+    division::load(spec, &read, |pages: &Pages| &pages.samples, &|_| None)
 }
 
 /// The trivial answer, by every metric but the loss.
@@ -80,7 +74,7 @@ impl Preparation for TextDetection {
         // Who finds nothing has none of them; nothing is known of the loss.
         let trivial = |_| (metric != "loss").then(finds_nothing);
         let columns = ("pages", &split);
-        let mut prepared = division::prepared(spec, &pages, columns, fingerprint, &trivial);
+        let mut prepared = division::prepared(spec, &pages.samples, columns, fingerprint, &trivial);
         let truths = || pages.pages.iter().flat_map(|page| &page.truths);
         let ignored = truths().filter(|truth| truth.ignored).count();
         let fact = format!("{} texts, {ignored} of them ignored", truths().count());
@@ -109,8 +103,7 @@ impl Preparation for TextDetection {
 
     fn training_rows(&self, spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {
         let (pages, split) = load(spec)?;
-        let lines = pages.pages.iter().map(|page| page.line).collect();
-        Ok(Some(division::training_rows(spec, lines, &split)))
+        Ok(Some(division::training_rows(spec, &pages.samples, &split)))
     }
 
     fn parts(&self, spec: &StudySpec) -> ModelParts {

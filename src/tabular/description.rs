@@ -73,9 +73,9 @@ impl Description {
             labels: if regression {
                 Vec::new()
             } else {
-                data.classes.clone()
+                data.samples.classes.clone()
             },
-            train_rows: training::baseline::counts_of(data, train),
+            train_rows: training::baseline::counts_of(&data.samples, train),
             scale: regression.then(|| Scale::of(numbers())),
             encoding: Encoding::learn(&data.columns, train),
             layers: trial.int("model.layers")?,

@@ -19,7 +19,7 @@ use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
 use training::baseline::{baseline, idle_threshold, over_rounds};
 use training::division::{self, rows_differ};
 use training::numbers;
-use training::split::{Part, Split, ties};
+use training::split::{Part, Split};
 
 pub use description::{Description, Scale};
 pub use encoding::{Column, Encoded, Encoding, Feature};
@@ -34,9 +34,8 @@ pub struct Tabular;
 /// # Errors
 /// See [`division::load`].
 pub fn load(spec: &StudySpec) -> Result<(TableRows, Split), Problems> {
-    division::load(spec, &|path| TableRows::read(path, spec), &|data| {
-        ties(data, None)
-    })
+    let read = |path: &Path| TableRows::read(path, spec);
+    division::load(spec, &read, |data: &TableRows| &data.samples, &|_| None)
 }
 
 impl Preparation for Tabular {
@@ -47,7 +46,7 @@ impl Preparation for Tabular {
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
         let (data, split) = load(spec)?;
         let problems: Vec<Problem> = (misfits(spec, &data).into_iter())
-            .chain(idle_threshold(spec, data.classes.len()))
+            .chain(idle_threshold(spec, data.outputs()))
             .collect();
         if !problems.is_empty() {
             return Err(Problems(problems));
@@ -55,7 +54,7 @@ impl Preparation for Tabular {
         let trivial = |part| trivial(&data, &split, part, &spec.objective.metric);
         let columns = (data.target.as_str(), &split);
         let fingerprint = data.fingerprint();
-        let mut prepared = division::prepared(spec, &data, columns, fingerprint, &trivial);
+        let mut prepared = division::prepared(spec, &data.samples, columns, fingerprint, &trivial);
         prepared.warnings.extend(odd_columns(spec, &data));
         let of = |numeric: bool| {
             let names = data.columns.iter().filter(|c| c.is_numeric() == numeric);
@@ -85,7 +84,7 @@ impl Preparation for Tabular {
 
     fn training_rows(&self, spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {
         let (data, split) = load(spec)?;
-        Ok(Some(division::training_rows(spec, data.lines, &split)))
+        Ok(Some(division::training_rows(spec, &data.samples, &split)))
     }
 
     fn make_up(&self, spec: &mut StudySpec, dir: &Path) -> anyhow::Result<()> {
@@ -118,7 +117,7 @@ impl Preparation for Tabular {
         let rows = split.rounds().into_iter().next()?.train;
         Some(Arc::new(TabularFloor {
             encoding: Encoding::learn(&data.columns, &rows),
-            rows: data.lines.len(),
+            rows: data.samples.count(),
             outputs: data.outputs(),
         }))
     }
@@ -170,7 +169,8 @@ fn misfits(spec: &StudySpec, data: &TableRows) -> Vec<Problem> {
         )
     });
     let class = |name: &str| name.strip_prefix("probability.").map(str::to_owned);
-    let of_class = |name: &str| class(name).is_some_and(|class| data.classes.contains(&class));
+    let of_class =
+        |name: &str| class(name).is_some_and(|class| data.samples.classes.contains(&class));
     let taken = |name: &str| name == "prediction" || of_class(name);
     let taken = data
         .columns
@@ -197,7 +197,7 @@ fn odd_columns(spec: &StudySpec, data: &TableRows) -> Vec<String> {
             return None;
         }
         if let Some((row, cell)) = column.no_number() {
-            let line = data.lines.get(row).copied().unwrap_or_default();
+            let line = data.samples.lines.get(row).copied().unwrap_or_default();
             return Some(format!(
                 "the column {name} holds numbers, but for cells such as {cell:?} (line {line}): so it counts as categorical; \
                  leave such cells empty, or list it in {CATEGORICAL}"
@@ -214,7 +214,7 @@ fn odd_columns(spec: &StudySpec, data: &TableRows) -> Vec<String> {
 /// The trivial answer's score on a part.
 fn trivial(data: &TableRows, split: &Split, part: Part, metric: &str) -> Option<Baseline> {
     if !data.is_regression() {
-        return baseline(data, split, part, &data.target, metric);
+        return baseline(&data.samples, split, part, &data.target, metric);
     }
     let of = |rows: &[usize]| -> Vec<f64> { rows.iter().map(|row| data.numbers[*row]).collect() };
     over_rounds(split, part, &|train, scored| {

@@ -134,7 +134,38 @@ fn every_problem_of_a_table_is_told_with_its_line() {
     let (_dir, spec) = site("y\n1\n0\n", "classification", "macro_f1");
     assert!(told(&spec).contains("no column beside the target"));
     let (_dir, spec) = site("n,y\n1,a\n2,a\n", "classification", "macro_f1");
-    assert!(told(&spec).contains("1 classes"));
+    assert!(told(&spec).contains("data.target: found only the class a"));
+}
+
+#[test]
+fn what_is_wrong_with_a_column_is_told_once_and_under_its_key() {
+    let (_dir, spec) = site("n,y\n1,1\n2,1.0\n3,0\n", "classification", "macro_f1");
+    let text = told(&spec);
+    assert!(
+        text.contains("data.target: found the labels 1 and 1.0"),
+        "{text}"
+    );
+    let (dir, mut spec) = site("", "classification", "macro_f1");
+    let path = dir.path().join("rows.jsonl");
+    let value = path.to_str().unwrap();
+    spec.fixed.insert("data.path".to_owned(), value.into());
+    std::fs::write(&path, "").unwrap();
+    let text = told(&spec);
+    assert!(text.contains("no rows"), "{text}");
+    let rows = [
+        r#"{"n": 1, "y": [1]}"#,
+        r#"{"n": 2, "y": 0}"#,
+        r#"{"n": 3, "y": 1}"#,
+    ];
+    std::fs::write(&path, rows.join("\n")).unwrap();
+    let text = told(&spec);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("column y: found a list"), "{text}");
+    // A column that no row has is one problem, not one of each row.
+    std::fs::write(&path, r#"{"n": 1, "x": 1}"#).unwrap();
+    let text = told(&spec);
+    assert!(text.contains("no column y; the rows have n, x"), "{text}");
+    assert!(!text.contains("no target"), "{text}");
 }
 
 #[test]

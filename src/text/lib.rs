@@ -63,8 +63,7 @@ impl Preparation for TextClassification {
 
     fn training_rows(&self, spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {
         let (data, split) = prepare::load(spec)?;
-        let lines = data.rows.iter().map(|row| row.line).collect();
-        Ok(Some(division::training_rows(spec, lines, &split)))
+        Ok(Some(division::training_rows(spec, &data.samples, &split)))
     }
 
     fn parts(&self, spec: &StudySpec) -> ModelParts {

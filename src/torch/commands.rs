@@ -5,7 +5,7 @@ use detection::description::ExportedDetector;
 use detection::finds_nothing;
 use detection::metric::{self, Counts};
 use detection::picture::must_all_open;
-use detection::read::{Columns, read};
+use detection::read::{Placement, read};
 use messages::{Exit, Failure};
 use report::ProgressBar;
 use request::evaluation::{Answered, evaluation};
@@ -105,7 +105,7 @@ pub fn evaluate(wanted: &Evaluate) -> Result<Exit, Failure> {
 /// Scores a text detector on pages whose texts are known, and prints the scores.
 pub fn evaluate_pages(wanted: &EvaluatePages) -> Result<Exit, Failure> {
     let exported = ExportedDetector::open(&wanted.model)?;
-    let pages = read(&wanted.pages, Columns::default())?.pages;
+    let pages = read(&wanted.pages, Placement::default())?.pages;
     load(wanted.device)?;
     let detector = Detector::open(&exported, wanted.device);
     let detector = detector.map_err(|e| Failure::input(format!("{e:#}")))?;

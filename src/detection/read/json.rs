@@ -127,7 +127,8 @@ impl Reading<'_> {
         let mut images: Vec<(String, CocoImage)> = data.imgs.into_iter().collect();
         images.sort_by_key(|(id, _)| (id.parse::<u64>().unwrap_or(u64::MAX), id.clone()));
         let parts = images.iter().map(|(_, image)| Part::of_word(&image.set));
-        self.pages.parts = parts.collect::<Option<Vec<Part>>>().unwrap_or_default();
+        let parts = parts.collect::<Option<Vec<Part>>>();
+        self.pages.samples.parts = parts.unwrap_or_default();
         let places: HashMap<&str, usize> = images
             .iter()
             .enumerate()
@@ -166,12 +167,10 @@ impl Reading<'_> {
     }
 
     fn page(&mut self, name: &str) {
-        let line = self.pages.pages.len() + 1;
         let image = self.picture(name);
         self.pages.pages.push(Page {
             image,
             truths: Vec::new(),
-            line,
         });
     }
 

@@ -40,8 +40,12 @@ pub struct TextColumns {
 /// A row with all that the file says of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// What is read of it; its class is 0 where none is wanted, and its text empty.
+    /// The texts that are read of it; empty where none is wanted.
     pub row: Row,
+    /// The class, by its place; 0 where none is wanted.
+    pub class: usize,
+    /// The line of the file on which it starts, from 1.
+    pub line: usize,
     /// Its cells of [`Wanted::columns`]; empty where there is nothing.
     pub values: Vec<String>,
     /// Everything that it holds.
@@ -255,15 +259,13 @@ impl Input {
         if !right {
             return None;
         }
-        let row = Row {
-            text,
-            pair,
+        Some(Record {
+            row: Row { text, pair },
             class,
-            group: None,
             line: place.line,
-        };
-        let cells = table.take_cells(problems).ok()?;
-        Some(Record { row, values, cells })
+            values,
+            cells: table.take_cells(problems).ok()?,
+        })
     }
 
     /// The row's cells of [`Wanted::columns`]; `None` where something is wrong with one.

@@ -63,6 +63,15 @@ impl FileProblems {
         self.file(key, found, expected);
     }
 
+    /// Adds problems of the same file, of other kinds.
+    pub fn extend(&mut self, others: FileProblems) {
+        self.problems.extend(others.problems);
+        for (expected, seen) in others.seen {
+            *self.seen.entry(expected).or_insert(0) += seen;
+        }
+        self.fatal |= others.fatal;
+    }
+
     /// Whether the file as a whole is wrong.
     pub fn fatal(&self) -> bool {
         self.fatal

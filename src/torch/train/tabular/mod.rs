@@ -59,7 +59,7 @@ impl Kind for TabularKind {
         let model = Model::new(&about, dropout, self.device, &mut generator)?;
         let rows = |rows: &[usize]| -> Result<Rows> {
             let encoded = about.encoding.encode(&self.data.columns, rows);
-            let class = |row: &usize| self.data.class[*row];
+            let class = |row: &usize| self.data.samples.class[*row];
             let target = |row: &usize| self.data.numbers.get(*row).copied();
             Ok(Rows {
                 inputs: Inputs::new(&about.encoding, &encoded, rows.len(), self.device)?,

@@ -99,7 +99,7 @@ impl TablePredictor {
             |(feature, cell): (&Feature, &String)| (feature.name().to_owned(), cell.clone());
         let (column, cell) = greatest.map(named).unwrap_or_default();
         NoAnswer {
-            line: row.row.line,
+            line: row.line,
             column,
             found: format!("{cell}, of which the model makes no finite number"),
             expected: "a value such as those that it was trained on".to_owned(),
@@ -118,7 +118,7 @@ impl Predictor for TablePredictor {
             return Err(self.no_answer(&rows[at / self.about.outputs()]).into());
         }
         let Some(scale) = self.about.scale else {
-            let truth = rows.iter().map(|record| record.row.class).collect();
+            let truth = rows.iter().map(|record| record.class).collect();
             let all: Vec<usize> = (0..rows.len()).collect();
             let answers = Answers::new(self.about.outputs(), &outputs, &all, truth);
             return Ok(Answered::Classes(

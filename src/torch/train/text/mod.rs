@@ -137,7 +137,7 @@ impl Kind for TextKind {
             frozen <= layers,
             "train.freeze_encoder_layers = {frozen}: the model {name} has {layers} layers"
         );
-        let classes = self.data.classes.clone();
+        let classes = self.data.samples.classes.clone();
         let head = HeadConfig::of(trial, encoder.config.hidden_size, classes.len())?;
         let key = PrefixKey {
             rows: key,
@@ -161,7 +161,7 @@ impl Kind for TextKind {
             name: name.to_owned(),
             origin: Rc::clone(&self.checkpoint(name)?.0),
             classes,
-            train_rows: counts_of(&*self.data, &parts.train),
+            train_rows: counts_of(&self.data.samples, &parts.train),
         };
         Ok(Box::new(TextModule::new(
             trial, model, rows, input, numbers, origin,
@@ -250,7 +250,7 @@ impl TextKind {
             (top as usize) < vocabulary,
             "token id {top}: the model {name} has a vocabulary of {vocabulary}"
         );
-        let classes: Vec<usize> = order.iter().map(|row| data.rows[*row].class).collect();
+        let classes: Vec<usize> = order.iter().map(|row| data.samples.class[*row]).collect();
         let rows = Rc::new(Rows::of_windows(
             &windows,
             &classes,

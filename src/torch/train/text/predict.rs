@@ -71,21 +71,16 @@ impl Predictor {
         })
     }
 
-    /// The answers to these rows, whose classes are `truth` where they are known, numbers below that
-    /// of the classes elsewhere; `step` is called with the rows that each batch begins.
+    /// The answers to these rows, with their classes; `step` is called with the rows that each batch begins.
     ///
     /// # Errors
     /// A row cannot be encoded, libtorch throws; or [`NoAnswer`]: a logit is not finite, a token beyond the vocabulary.
-    pub fn answer(
-        &mut self,
-        rows: &[Row],
-        truth: Vec<usize>,
-        step: &mut dyn FnMut(usize),
-    ) -> Result<Answers> {
-        self.tokenised.replace(rows)?;
+    pub fn answer(&mut self, records: &[Record], step: &mut dyn FnMut(usize)) -> Result<Answers> {
+        let rows: Vec<Row> = records.iter().map(|record| record.row.clone()).collect();
+        self.tokenised.replace(&rows)?;
         let (length, stride) = (self.about.max_length, self.about.doc_stride);
-        let windows = self.tokenised.windows(rows, length, stride)?;
-        for (row, windows) in rows.iter().zip(&windows) {
+        let windows = self.tokenised.windows(&rows, length, stride)?;
+        for (row, windows) in records.iter().zip(&windows) {
             windows.iter().try_for_each(|w| self.check(row, w))?;
         }
         let windows: Vec<&[Tokens]> = windows.iter().map(Vec::as_slice).collect();
@@ -114,17 +109,18 @@ impl Predictor {
         if let Some(at) = logits.iter().position(|l| !l.is_finite()) {
             let expected = "a text such as those that it was trained on";
             return Err(no_answer(
-                &rows[documents[at / classes]],
+                &records[documents[at / classes]],
                 "a text of which the model makes no finite number".to_owned(),
                 expected.to_owned(),
             ));
         }
+        let truth = records.iter().map(|record| record.class).collect();
         let answers = Answers::new(classes, &logits, &documents, truth);
         Ok(answers.from_threshold(self.about.threshold))
     }
 
     /// Ids must be rows of the embedding tables.
-    fn check(&self, row: &Row, tokens: &Tokens) -> Result<()> {
+    fn check(&self, row: &Record, tokens: &Tokens) -> Result<()> {
         let top = |ids: &[u32]| ids.iter().max().copied().unwrap_or(0) as usize;
         let (id, kind) = (top(&tokens.ids), top(&tokens.types));
         if id < self.vocabulary && self.types.is_none_or(|types| kind < types) {
@@ -142,7 +138,7 @@ impl Predictor {
 }
 
 /// A text that the model cannot answer.
-fn no_answer(row: &Row, found: String, expected: String) -> anyhow::Error {
+fn no_answer(row: &Record, found: String, expected: String) -> anyhow::Error {
     let (line, column) = (row.line, "text".to_owned());
     let row = NoAnswer {
         line,
@@ -155,9 +151,7 @@ fn no_answer(row: &Row, found: String, expected: String) -> anyhow::Error {
 
 impl answer::Predictor for Predictor {
     fn answer(&mut self, rows: &[Record], step: &mut dyn FnMut(usize)) -> Result<Answered> {
-        let truth = rows.iter().map(|record| record.row.class).collect();
-        let rows: Vec<Row> = rows.iter().map(|record| record.row.clone()).collect();
-        Ok(Answered::Classes(self.answer(&rows, truth, step)?))
+        Ok(Answered::Classes(self.answer(rows, step)?))
     }
 }
 

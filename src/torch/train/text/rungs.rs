@@ -276,8 +276,11 @@ fn loss(
             let labels = train
                 .iter()
                 .take(LABELS)
-                .map(|row| data.rows[*row].class as i64);
-            (labels.collect::<Vec<i64>>(), counts_of(&data, train))
+                .map(|row| data.samples.class[*row] as i64);
+            (
+                labels.collect::<Vec<i64>>(),
+                counts_of(&data.samples, train),
+            )
         }
         false => {
             let labels = (0..64).map(|row| row % CLASSES as i64);
@@ -330,7 +333,7 @@ fn trace(
     places.sort_unstable();
     let numbers = all.of_documents(&places);
     let batch = whole_batch(&all, &numbers)?;
-    let classes = task.data.classes.len();
+    let classes = task.data.samples.classes.len();
     let mut leaves = Named::new();
     let config = &encoder.config;
     let tables = encoder.embeddings.map(&mut noted(&mut leaves))?;
@@ -357,7 +360,7 @@ fn trace(
     let logits = head.logits(head.pool(&batch, &x)?, false)?;
     looked_at("the head, forward", &logits)?;
     at("the loss, forward");
-    let counts = counts_of(&*task.data, &task.order[..task.searched]);
+    let counts = counts_of(&task.data.samples, &task.order[..task.searched]);
     let loss = Loss::new(LossSettings::of(trial)?, &counts, tch_device(device))?;
     let labels = all.labels.f_index_select(0, &batch.rows)?;
     let loss = loss.of_rows(&logits, &labels)?;

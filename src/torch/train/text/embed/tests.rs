@@ -44,9 +44,6 @@ fn row(text: &str, pair: Option<&str>) -> Row {
     Row {
         text: text.to_owned(),
         pair: pair.map(str::to_owned),
-        class: 0,
-        group: None,
-        line: 1,
     }
 }
 
