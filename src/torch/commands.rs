@@ -54,7 +54,7 @@ pub fn predict(wanted: &Predict) -> Result<Exit, Failure> {
         out: wanted.out.as_deref(),
         shape: wanted.shape,
         columns: &wanted.columns,
-        labels: exported.labels(),
+        labels: exported.known().labels,
     };
     let step = &mut |rows: usize| bar.advance(rows as u64);
     let print = &mut |text: &str| Ok(report::data(text)?);

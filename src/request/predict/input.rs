@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use config::Problems;
 use text::data::{Row, SECOND_TEXT, TEXT};
+use training::rows::as_number;
 use training::table::{self, Cells, FileProblems, Format, Table};
 
 /// What is read of each row.
@@ -44,6 +45,8 @@ pub struct Record {
     pub row: Row,
     /// The class, by its place; 0 where none is wanted.
     pub class: usize,
+    /// The number to be predicted; 0 where none is wanted.
+    pub number: f64,
     /// The line of the file on which it starts, from 1.
     pub line: usize,
     /// Its cells of [`Wanted::columns`]; empty where there is nothing.
@@ -246,10 +249,10 @@ impl Input {
         if let (Some(column), Some(Ok(None))) = (&wanted.pair, &pair) {
             wrong(column, "no second text", SECOND_TEXT);
         }
-        let mut class = 0;
+        let mut target = (0, 0.0);
         if let (Some((column, classes)), Some(Ok(label))) = (&wanted.label, &label) {
-            match class_of(label.as_deref().unwrap_or_default().trim(), classes) {
-                Ok(known) => class = known,
+            match target_of(label.as_deref().unwrap_or_default().trim(), classes) {
+                Ok(known) => target = known,
                 Err((found, expected)) => wrong(column, &found, &expected),
             }
         }
@@ -261,7 +264,8 @@ impl Input {
         }
         Some(Record {
             row: Row { text, pair },
-            class,
+            class: target.0,
+            number: target.1,
             line: place.line,
             values,
             cells: table.take_cells(problems).ok()?,
@@ -343,18 +347,17 @@ impl Input {
     }
 }
 
-/// The class of a label, 0 of a number where there are no classes; else what was found and what was expected.
-fn class_of(label: &str, classes: &[String]) -> Result<usize, (String, String)> {
+/// The class of a label, or where there are no classes its number, beside 0; else what was found and what was expected.
+fn target_of(label: &str, classes: &[String]) -> Result<(usize, f64), (String, String)> {
     if classes.is_empty() {
-        let found = || {
-            (
-                format!("the target \"{label}\""),
-                "a number in every row".to_owned(),
-            )
-        };
-        return is_number(label).then_some(0).ok_or_else(found);
+        // Truth values are numbers in training, too.
+        return as_number(label).map(|number| (0, number)).ok_or_else(|| {
+            let found = format!("the target \"{label}\"");
+            (found, "a number in every row".to_owned())
+        });
     }
-    classes.iter().position(|c| c == label).ok_or_else(|| {
+    let class = classes.iter().position(|c| c == label);
+    class.map(|class| (class, 0.0)).ok_or_else(|| {
         let found = match label {
             "" => "no label".to_owned(),
             label => format!("the label {label}"),

@@ -16,6 +16,19 @@ pub enum AnyExported {
     Table(ExportedTable),
 }
 
+/// What is known of a model of any kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known<'a> {
+    /// Where it lies.
+    pub dir: &'a Path,
+    /// The classes; none of a number.
+    pub labels: &'a [String],
+    /// Rows trained on, a class: what the trivial answer knows.
+    pub train_rows: &'a [usize],
+    /// The column of the class or the number.
+    pub target: &'a str,
+}
+
 impl AnyExported {
     /// Reads a directory. The weights themselves are not read.
     ///
@@ -34,11 +47,21 @@ impl AnyExported {
         }
     }
 
-    /// Where it lies.
-    pub fn dir(&self) -> &Path {
+    /// What is known of it.
+    pub fn known(&self) -> Known<'_> {
         match self {
-            AnyExported::Text(exported) => exported.dir(),
-            AnyExported::Table(exported) => &exported.dir,
+            AnyExported::Text(exported) => Known {
+                dir: exported.dir(),
+                labels: &exported.description.labels,
+                train_rows: &exported.description.train_rows,
+                target: &exported.description.columns.label,
+            },
+            AnyExported::Table(exported) => Known {
+                dir: &exported.dir,
+                labels: &exported.description.labels,
+                train_rows: &exported.description.train_rows,
+                target: &exported.description.target,
+            },
         }
     }
 
@@ -49,30 +72,6 @@ impl AnyExported {
             AnyExported::Table(exported) => [TABLE_FILE, WEIGHTS_FILE]
                 .map(|name| exported.dir.join(name))
                 .into(),
-        }
-    }
-
-    /// The classes; none of a number.
-    pub fn labels(&self) -> &[String] {
-        match self {
-            AnyExported::Text(exported) => &exported.description.labels,
-            AnyExported::Table(exported) => &exported.description.labels,
-        }
-    }
-
-    /// Rows trained on, a class: what the trivial answer knows.
-    pub fn train_rows(&self) -> &[usize] {
-        match self {
-            AnyExported::Text(exported) => &exported.description.train_rows,
-            AnyExported::Table(exported) => &exported.description.train_rows,
-        }
-    }
-
-    /// The column of the class or the number.
-    pub fn target(&self) -> &str {
-        match self {
-            AnyExported::Text(exported) => &exported.description.columns.label,
-            AnyExported::Table(exported) => &exported.description.target,
         }
     }
 }

@@ -116,6 +116,20 @@ fn pairs_and_classes_are_read_where_they_are_wanted() {
 }
 
 #[test]
+fn a_number_to_be_predicted_is_read_as_in_training() {
+    let mut wanted = wanted();
+    wanted.label = Some(("y".into(), Vec::new()));
+    let text = b"text,y\na,1.5\nb,true\nc,False\n";
+    let (_, rows) = rows("rows.csv", text, wanted.clone()).unwrap();
+    let numbers: Vec<f64> = rows.iter().map(|row| row.number).collect();
+    assert_eq!(numbers, [1.5, 1.0, 0.0]);
+    let problems = self::rows("rows.csv", b"text,y\na,far\n", wanted.clone()).unwrap_err();
+    assert!(problems.contains("the target \"far\""), "{problems}");
+    let problems = self::rows("rows.csv", b"text\na\n", wanted).unwrap_err();
+    assert!(problems.contains("(--label)"), "{problems}");
+}
+
+#[test]
 fn what_is_wrong_is_told_with_file_and_row() {
     let mut labelled = wanted();
     labelled.label = Some(("status".into(), labels()));

@@ -125,17 +125,9 @@ impl Predictor for TablePredictor {
                 answers.from_threshold(self.about.threshold),
             ));
         };
-        let features = self.about.encoding.0.len();
-        // Where it is evaluated, the number is the cell behind those that are read.
-        let number = |record: &Record| record.values.get(features)?.parse().ok();
-        let truth = rows
-            .iter()
-            .map(|record| number(record).unwrap_or(0.0))
-            .collect();
-        let predicted = unscaled(&outputs, scale);
         Ok(Answered::Numbers {
-            predicted,
-            truth,
+            predicted: unscaled(&outputs, scale),
+            truth: rows.iter().map(|record| record.number).collect(),
             scale,
         })
     }

@@ -85,6 +85,7 @@ fn validation(site: &TinyProject) -> Vec<Record> {
     let record = |row: usize| Record {
         row: data.rows[row].clone(),
         class: data.samples.class[row],
+        number: 0.0,
         line: data.samples.lines[row],
         values: Vec::new(),
         cells: Cells::List(Vec::new()),
