@@ -11,7 +11,7 @@ use detection::read::{Placement, read};
 use device::{Device, probe};
 use messages::exit::{Exit, Failure};
 use request::torch_request::{Detect, EvaluatePages, TorchRequest};
-use training::exported::{DETECTION_FILE, WEIGHTS_FILE};
+use training::exported::DETECTION_FILE;
 
 /// Whether a directory has a text detector.
 pub(super) fn is_detector(dir: &Path) -> bool {
@@ -48,8 +48,11 @@ pub(super) fn detect(common: &Common, args: &PredictArgs) -> Result<Exit, Failur
     let pictures = picture::listed(&rows.file)
         .map_err(|found| Failure::input(format!("{}: {found}", rows.file.display())))?;
     if let Some(out) = &args.out {
-        let files = [DETECTION_FILE, WEIGHTS_FILE].map(|name| exported.dir.join(name));
-        may_write(out, &[("the picture", &rows.file)], (&rows.dir, &files))?;
+        may_write(
+            out,
+            &[("the picture", &rows.file)],
+            (&rows.dir, &exported.files()),
+        )?;
         let empty = std::fs::read_dir(out).map(|mut entries| entries.next().is_none());
         if out.exists() && !empty.unwrap_or(false) {
             return Err(Failure::input(format!(

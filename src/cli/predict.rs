@@ -126,8 +126,8 @@ impl RowsArgs {
                         self.dir.display()
                     )));
                 }
-                wanted.columns = exported.columns(false);
-                wanted.numbers = exported.columns(true).into_iter().collect();
+                wanted.columns = exported.description.columns(false);
+                wanted.numbers = exported.description.columns(true).into_iter().collect();
             }
             AnyExported::Text(exported) => {
                 let columns = &exported.description.columns;

@@ -8,7 +8,7 @@ use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use serde_json::{Map, Value as Json};
 
-use crate::description::{Backbone, Network, export};
+use crate::description::{Backbone, Description, Network};
 use crate::example::{Example, Showing, augmentation};
 use crate::made_up;
 use crate::page::Pages;
@@ -25,6 +25,7 @@ use task::{
     ExportedModel, ModelParts, Preparation, ReadRows, TrainedModel, TrainingRows, TrialSpec,
 };
 use training::division::{self, differs, read_from, rows_differ};
+use training::exported::export;
 use training::split::Split;
 
 /// The kind.
@@ -171,7 +172,7 @@ impl Preparation for TextDetection {
         to: (&Path, bool),
         told: &mut dyn FnMut(u64),
     ) -> anyhow::Result<ExportedModel> {
-        export(model, to, told)
+        export::<Description>(model, to, told)
     }
 
     fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {

@@ -2,7 +2,6 @@
 
 mod description;
 mod encoding;
-mod export;
 mod rows;
 
 use std::path::Path;
@@ -18,12 +17,11 @@ use search::space::{Params, Value};
 use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
 use training::baseline::{baseline, idle_threshold, over_rounds};
 use training::division::{self, rows_differ};
-use training::numbers;
 use training::split::{Part, Split};
+use training::{exported, numbers};
 
-pub use description::{Description, Scale};
+pub use description::{Description, ExportedTable, Scale};
 pub use encoding::{Column, Encoded, Encoding, Feature};
-pub use export::{ExportedTable, TABLE_FILE, WEIGHTS_FILE};
 pub use rows::TableRows;
 
 /// The kind.
@@ -109,7 +107,7 @@ impl Preparation for Tabular {
         to: (&Path, bool),
         told: &mut dyn FnMut(u64),
     ) -> anyhow::Result<ExportedModel> {
-        export::write(model, to, told)
+        exported::export::<Description>(model, to, told)
     }
 
     fn floor(&self, spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {

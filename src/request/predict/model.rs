@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use config::Problems;
-use tabular::{ExportedTable, TABLE_FILE, WEIGHTS_FILE};
+use tabular::ExportedTable;
 use text::export::Exported;
-use training::exported::{DETECTION_FILE, problem};
+use training::exported::{DETECTION_FILE, TABLE_FILE, problem};
 
 /// A directory that `tune export` wrote, checked.
 #[derive(Debug, Clone)]
@@ -69,9 +69,7 @@ impl AnyExported {
     pub fn files(&self) -> Vec<PathBuf> {
         match self {
             AnyExported::Text(exported) => exported.checkpoint.files().into_iter().collect(),
-            AnyExported::Table(exported) => [TABLE_FILE, WEIGHTS_FILE]
-                .map(|name| exported.dir.join(name))
-                .into(),
+            AnyExported::Table(exported) => exported.files().into(),
         }
     }
 }

@@ -31,6 +31,7 @@ use ::detection::metric::Counts;
 use ::detection::post::{Map as PageMap, PageScorer};
 use ::detection::view::AugmentSettings;
 use ::detection::{Pages, load, start};
+use ::training::exported::Describes;
 use ::training::split::Part;
 use ::training::tensors::TensorFiles;
 use config::StudySpec;

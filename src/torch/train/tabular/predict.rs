@@ -11,7 +11,8 @@ use crate::train::layers::Linear;
 use crate::train::tensors;
 use ::request::evaluation::Answered;
 use ::request::predict::Record;
-use ::tabular::{Column, Description, ExportedTable, Feature, WEIGHTS_FILE};
+use ::tabular::{Column, Description, ExportedTable, Feature};
+use ::training::exported::WEIGHTS_FILE;
 use ::training::scores::Answers;
 use device::Device;
 
