@@ -7,7 +7,7 @@ use config::kinds::shared::THRESHOLD;
 use search::space::{Params, Value};
 use task::TrialSpec;
 use training::exported::{Described, Describes, TABLE_FILE};
-use training::nonlinearity::Nonlinearity;
+use training::nonlinearity::{Nonlinearity, sizes};
 
 /// A directory that `tune export` wrote.
 pub type ExportedTable = Described<Description>;
@@ -99,8 +99,10 @@ impl Description {
 
     /// Inputs and outputs of each linear layer.
     pub fn sizes(&self) -> Vec<(usize, usize)> {
-        (self.encoding).sizes((self.layers, self.hidden, self.outputs()), self.embedding)
+        let inputs = self.encoding.inputs(self.embedding);
+        sizes(inputs, (self.layers, self.hidden), self.outputs())
     }
+
     /// The columns that the model reads; those of `numbers` alone.
     pub fn columns(&self, numbers: bool) -> Vec<String> {
         let wanted = |feature: &&Feature| !numbers || matches!(feature, Feature::Numeric { .. });

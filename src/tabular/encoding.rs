@@ -212,16 +212,8 @@ impl Encoding {
         })
     }
 
-    /// Inputs and outputs of each linear layer of a model with so many hidden `layers` of width `hidden` and so many
-    /// `outputs`, with an embedding of this size of each categorical column.
-    pub fn sizes(
-        &self,
-        (layers, hidden, outputs): (usize, usize, usize),
-        embedding: usize,
-    ) -> Vec<(usize, usize)> {
-        let mut ends = vec![self.width() + embedding * self.categories().count()];
-        ends.extend(std::iter::repeat_n(hidden, layers));
-        ends.push(outputs);
-        ends.windows(2).map(|pair| (pair[0], pair[1])).collect()
+    /// What the first layer is given of a row, with an embedding of this size of each categorical column.
+    pub fn inputs(&self, embedding: usize) -> usize {
+        self.width() + embedding * self.categories().count()
     }
 }

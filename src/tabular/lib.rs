@@ -17,6 +17,7 @@ use search::space::{Params, Value};
 use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
 use training::baseline::{baseline, idle_threshold, over_rounds};
 use training::division::{self, rows_differ};
+use training::nonlinearity::sizes;
 use training::split::{Part, Split};
 use training::{exported, numbers};
 
@@ -239,9 +240,8 @@ impl Floor for TabularFloor {
         let size = |key: &str| usize::try_from(config.get(key).and_then(Value::as_i64)?).ok();
         let (layers, hidden) = (size("model.layers")?, size("model.hidden")?);
         let embedding = size("model.embedding")?;
-        let sizes = self
-            .encoding
-            .sizes((layers, hidden, self.outputs), embedding);
+        let inputs = self.encoding.inputs(embedding);
+        let sizes = sizes(inputs, (layers, hidden), self.outputs);
         let linear: usize = sizes.iter().map(|(input, out)| (input + 1) * out).sum();
         let tables: usize = self
             .encoding

@@ -11,6 +11,7 @@ use tch::{Kind, Tensor};
 use super::layers::Fresh;
 use super::network::DbNet;
 use crate::gpu;
+use crate::train::module::kept;
 use crate::train::tensors;
 use ::detection::Page;
 use ::detection::description::{Description, ExportedDetector};
@@ -45,8 +46,7 @@ impl Detector {
         };
         let network = DbNet::new(&about.network, &mut fresh)?;
         let listed = network.listed();
-        let parameters = listed.parameters.into_iter().map(|p| (p.name, p.tensor));
-        let named: Vec<(String, Tensor)> = parameters.chain(listed.buffers).collect();
+        let named = kept(listed.parameters, listed.buffers)?;
         tensors::load(&named, &exported.dir.join(WEIGHTS_FILE))?;
         Ok(Detector {
             network,

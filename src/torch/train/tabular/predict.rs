@@ -1,13 +1,12 @@
 //! A trained model of a table that answers rows.
 
 use anyhow::Result;
-use tch::{Kind, Tensor};
 
 use super::model::{Inputs, Model};
 use super::unscaled;
 use crate::gpu;
 use crate::train::answer::{NoAnswer, Predictor};
-use crate::train::layers::Linear;
+use crate::train::module::kept;
 use crate::train::tensors;
 use ::request::evaluation::Answered;
 use ::request::predict::Record;
@@ -15,6 +14,7 @@ use ::tabular::{Column, Description, ExportedTable, Feature};
 use ::training::exported::WEIGHTS_FILE;
 use ::training::scores::Answers;
 use device::Device;
+use search::study::rng;
 
 /// A model on its device.
 pub struct TablePredictor {
@@ -35,31 +35,9 @@ impl TablePredictor {
         batch_size: Option<usize>,
     ) -> Result<TablePredictor> {
         let (about, device) = (exported.description.clone(), gpu::tch_device(device));
-        let zeros = |shape: &[usize]| -> Result<Tensor> {
-            let shape: Vec<i64> = shape.iter().map(|d| *d as i64).collect();
-            Ok(Tensor::f_zeros(shape, (Kind::Float, device))?)
-        };
-        let tables = about
-            .encoding
-            .categories()
-            .map(|places| zeros(&[places, about.embedding]));
-        let layer = |(input, out): (usize, usize)| -> Result<Linear> {
-            Ok(Linear {
-                weight: zeros(&[out, input])?,
-                bias: zeros(&[out])?,
-            })
-        };
-        let layers = about
-            .sizes()
-            .into_iter()
-            .map(layer)
-            .collect::<Result<_>>()?;
-        let model = Model::of(&about, 0.0, tables.collect::<Result<_>>()?, layers);
-        let named: Vec<(String, Tensor)> = model
-            .parameters()?
-            .into_iter()
-            .map(|p| (p.name, p.tensor))
-            .collect();
+        // Everything that is drawn is overwritten.
+        let model = Model::new(&about, 0.0, device, &mut rng(0, 0, "model"))?;
+        let named = kept(model.parameters()?, Vec::new())?;
         tensors::load(&named, &exported.dir.join(WEIGHTS_FILE))?;
         let batch_size = batch_size.unwrap_or(usize::MAX);
         Ok(TablePredictor {
