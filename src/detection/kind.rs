@@ -175,33 +175,29 @@ impl Preparation for TextDetection {
         export::<Description>(model, to, told)
     }
 
-    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
-        Some(Arc::new(DetectionFloor))
+    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<Floor>> {
+        Some(Arc::new(floor))
     }
 }
 
 /// Weights, gradients and AdamW's two moments; a batch's pictures and labels; and the states that its first convolution and
 /// the batch norm behind it keep for the backward pass: 4 bytes each, of states in bf16 2. Of a network that is frozen in part,
 /// all weights and nothing else of the first layers.
-struct DetectionFloor;
-
-impl Floor for DetectionFloor {
-    fn floor(&self, config: &Params) -> Option<u64> {
-        let size = |key: &str| usize::try_from(config.get(key)?.as_i64()?).ok();
-        let network = Network {
-            backbone: Backbone::of(config.get("model.backbone")?.as_str()?)?,
-            width: config.get("model.width")?.as_f64()?,
-            fpn_width: size("model.fpn_width")?.next_multiple_of(4),
-        };
-        let side = size("input.size")?.next_multiple_of(32);
-        let pixels = size("train.batch_size")? * side * side;
-        let first = 2 * network.widths()[0] / 4;
-        let half = config.get("train.precision")?.as_str()? == "bf16";
-        let (copies, kept) = match (size(FREEZE)?, half) {
-            (0, false) => (4, first),
-            (0, true) => (4, first / 2),
-            (_, _) => (1, 0),
-        };
-        Some(4 * (copies * network.parameters() + pixels * (3 + 4 + kept)) as u64)
-    }
+fn floor(config: &Params) -> Option<u64> {
+    let size = |key: &str| usize::try_from(config.get(key)?.as_i64()?).ok();
+    let network = Network {
+        backbone: Backbone::of(config.get("model.backbone")?.as_str()?)?,
+        width: config.get("model.width")?.as_f64()?,
+        fpn_width: size("model.fpn_width")?.next_multiple_of(4),
+    };
+    let side = size("input.size")?.next_multiple_of(32);
+    let pixels = size("train.batch_size")? * side * side;
+    let first = 2 * network.widths()[0] / 4;
+    let half = config.get("train.precision")?.as_str()? == "bf16";
+    let (copies, kept) = match (size(FREEZE)?, half) {
+        (0, false) => (4, first),
+        (0, true) => (4, first / 2),
+        (_, _) => (1, 0),
+    };
+    Some(4 * (copies * network.parameters() + pixels * (3 + 4 + kept)) as u64)
 }

@@ -111,13 +111,21 @@ impl Preparation for Tabular {
         exported::export::<Description>(model, to, told)
     }
 
-    fn floor(&self, spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
+    fn floor(&self, spec: &StudySpec, _device: Device) -> Option<Arc<Floor>> {
         let (data, split) = load(spec).ok()?;
         let rows = split.rounds().into_iter().next()?.train;
-        Some(Arc::new(TabularFloor {
-            encoding: Encoding::learn(&data.columns, &rows),
-            rows: data.samples.count(),
-            outputs: data.outputs(),
+        let encoding = Encoding::learn(&data.columns, &rows);
+        let (rows, outputs) = (data.samples.count(), data.outputs());
+        // Weights, gradients and AdamW's two moments, 4 bytes each, and the rows as they are read.
+        Some(Arc::new(move |config: &Params| {
+            let size = |key: &str| usize::try_from(config.get(key).and_then(Value::as_i64)?).ok();
+            let (layers, hidden) = (size("model.layers")?, size("model.hidden")?);
+            let embedding = size("model.embedding")?;
+            let sizes = sizes(encoding.inputs(embedding), (layers, hidden), outputs);
+            let linear: usize = sizes.iter().map(|(input, out)| (input + 1) * out).sum();
+            let tables: usize = encoding.categories().map(|count| count * embedding).sum();
+            let cells = rows * (encoding.width() + 2 * encoding.categories().count());
+            Some(4 * (4 * (linear + tables) + cells) as u64)
         }))
     }
 }
@@ -226,31 +234,6 @@ fn trivial(data: &TableRows, split: &Split, part: Part, metric: &str) -> Option<
             ),
         ))
     })
-}
-
-/// Weights, gradients and AdamW's two moments, 4 bytes each, and the rows as they are read.
-struct TabularFloor {
-    encoding: Encoding,
-    rows: usize,
-    outputs: usize,
-}
-
-impl Floor for TabularFloor {
-    fn floor(&self, config: &Params) -> Option<u64> {
-        let size = |key: &str| usize::try_from(config.get(key).and_then(Value::as_i64)?).ok();
-        let (layers, hidden) = (size("model.layers")?, size("model.hidden")?);
-        let embedding = size("model.embedding")?;
-        let inputs = self.encoding.inputs(embedding);
-        let sizes = sizes(inputs, (layers, hidden), self.outputs);
-        let linear: usize = sizes.iter().map(|(input, out)| (input + 1) * out).sum();
-        let tables: usize = self
-            .encoding
-            .categories()
-            .map(|count| count * embedding)
-            .sum();
-        let cells = self.rows * (self.encoding.width() + 2 * self.encoding.categories().count());
-        Some(4 * (4 * (linear + tables) + cells) as u64)
-    }
 }
 
 #[cfg(test)]

@@ -207,7 +207,7 @@ fn a_training_needs_more_memory_with_more_and_wider_layers() {
         let mut config = spec.fixed.clone();
         config.insert("model.layers".to_owned(), layers.into());
         config.insert("model.hidden".to_owned(), hidden.into());
-        floor.floor(&config).unwrap()
+        floor(&config).unwrap()
     };
     // Inputs: n, whether there is none, code, and 8 numbers for a colour.
     let tables = 3 * 8;

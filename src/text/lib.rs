@@ -124,7 +124,7 @@ impl Preparation for TextClassification {
         })
     }
 
-    fn floor(&self, spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
+    fn floor(&self, spec: &StudySpec, device: Device) -> Option<Arc<Floor>> {
         floor::floor(spec, device)
     }
 }
