@@ -27,7 +27,7 @@ use anyhow::{Result, anyhow, ensure};
 use sha2::{Digest, Sha256};
 
 use crate::gpu;
-use ::training::split::{Part, Round, Split};
+use ::training::split::{Part, Round};
 use config::{Objective, Problem, StudySpec};
 use device::Device;
 use search::space::Params;
@@ -79,9 +79,13 @@ impl Trained {
 }
 
 impl<K: Kind> TorchTask<K> {
-    /// Of a kind's opened data, which is split so.
-    pub fn new(spec: &StudySpec, device: Device, kind: K, split: &Split) -> TorchTask<K> {
-        TorchTask {
+    /// Reads the data of a study.
+    ///
+    /// # Errors
+    /// See [`Kind::open`].
+    pub fn open(spec: &StudySpec, device: Device) -> Result<TorchTask<K>> {
+        let (kind, split) = K::open(spec, device)?;
+        Ok(TorchTask {
             kind,
             device,
             objective: spec.objective.clone(),
@@ -89,7 +93,7 @@ impl<K: Kind> TorchTask<K> {
             rounds: split.rounds(),
             test: split.rows(Part::Test),
             post: spec.post(),
-        }
+        })
     }
 
     /// One training step at the point of the defaults; what stays is what trials share.

@@ -6,12 +6,20 @@ use serde_json::{Map, Value as Json};
 use tch::Tensor;
 
 use super::layers::Parameter;
-use ::training::split::Part;
+use ::training::split::{Part, Split};
+use config::StudySpec;
+use device::Device;
 use search::space::Params;
 use task::{Metrics, Reporter, TrialSpec};
 
 /// The data of an opened task, and what its trials share.
-pub trait Kind {
+pub trait Kind: Sized {
+    /// Reads the data of a study, and how they are split.
+    ///
+    /// # Errors
+    /// They, or what the point of the defaults begins with, cannot be used.
+    fn open(spec: &StudySpec, device: Device) -> Result<(Self, Split)>;
+
     /// What one model of a trial is trained of, on these rows. It asks `reporter` for nothing but signs of life.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ use ::detection::post::{Map as PageMap, PageScorer};
 use ::detection::view::AugmentSettings;
 use ::detection::{Pages, load, start};
 use ::training::exported::Describes;
-use ::training::split::Part;
+use ::training::split::{Part, Split};
 use ::training::tensors::TensorFiles;
 use config::StudySpec;
 use device::Device;
@@ -54,23 +54,17 @@ pub struct DetectionKind {
     device: tch::Device,
 }
 
-impl DetectionTask {
-    /// Reads what is told of the pages, and their split.
-    ///
-    /// # Errors
-    /// They cannot be used.
-    pub fn open(spec: &StudySpec, device: Device) -> Result<DetectionTask> {
+impl Kind for DetectionKind {
+    fn open(spec: &StudySpec, device: Device) -> Result<(DetectionKind, Split)> {
         let (pages, split) = load(spec)?;
         let kind = DetectionKind {
             pages: Arc::new(pages),
             start: start::weights(spec)?,
             device: gpu::tch_device(device),
         };
-        Ok(TorchTask::new(spec, device, kind, &split))
+        Ok((kind, split))
     }
-}
 
-impl Kind for DetectionKind {
     fn module(
         &mut self,
         trial: &TrialSpec,

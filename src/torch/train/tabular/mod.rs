@@ -15,7 +15,7 @@ use crate::gpu;
 use ::tabular::{Description, Scale, TableRows, load};
 use ::training::numbers;
 use ::training::scores::Answers;
-use ::training::split::Part;
+use ::training::split::{Part, Split};
 use config::StudySpec;
 use device::Device;
 use model::{Inputs, Model};
@@ -31,22 +31,13 @@ pub struct TabularKind {
     device: tch::Device,
 }
 
-impl TabularTask {
-    /// Reads the rows and their split.
-    ///
-    /// # Errors
-    /// They cannot be used.
-    pub fn open(spec: &StudySpec, device: Device) -> Result<TabularTask> {
-        let (data, split) = load(spec)?;
-        let kind = TabularKind {
-            data,
-            device: gpu::tch_device(device),
-        };
-        Ok(TorchTask::new(spec, device, kind, &split))
-    }
-}
-
 impl Kind for TabularKind {
+    fn open(spec: &StudySpec, device: Device) -> Result<(TabularKind, Split)> {
+        let (data, split) = load(spec)?;
+        let device = gpu::tch_device(device);
+        Ok((TabularKind { data, device }, split))
+    }
+
     fn module(
         &mut self,
         trial: &TrialSpec,

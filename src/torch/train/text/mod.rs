@@ -84,12 +84,9 @@ pub type RowsKey = (String, usize, usize, bool);
 /// Token tables that are kept.
 const KEPT_ROWS: usize = 4;
 
-impl TextTask {
-    /// Reads data and split, and loads the model of the point of the defaults.
-    ///
-    /// # Errors
-    /// The data or that checkpoint cannot be used.
-    pub fn open(spec: &StudySpec, device: Device) -> Result<TextTask> {
+impl Kind for TextKind {
+    /// Loads the model of the point of the defaults, too.
+    fn open(spec: &StudySpec, device: Device) -> Result<(TextKind, Split)> {
         let (data, split) = ::text::prepare::load(spec)?;
         let (order, searched) = training_order(&split);
         let mut places = vec![0; order.len()];
@@ -116,11 +113,9 @@ impl TextTask {
                 kind.rows(name, length, stride, false)?;
             }
         }
-        Ok(TorchTask::new(spec, device, kind, &split))
+        Ok((kind, split))
     }
-}
 
-impl Kind for TextKind {
     fn module(
         &mut self,
         trial: &TrialSpec,
