@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 use tch::Tensor;
 
 use super::layers::Parameter;
-use ::training::split::{Part, Split};
+use ::training::split::Split;
 use config::StudySpec;
 use device::Device;
 use search::space::Params;
@@ -89,12 +89,12 @@ pub trait Module {
     /// The outputs are misshapen, or libtorch throws.
     fn backward(&self, step: &Step<'_>) -> Result<Tensor>;
 
-    /// Computes the outputs of the rows that validate or test, without dropout and gradients, in an order that no
-    /// trial changes; `step` is called with each batch.
+    /// Computes the outputs of the rows that validate, or of those of the `test`, without dropout and gradients, in an
+    /// order that no trial changes; `step` is called with each batch.
     ///
     /// # Errors
     /// libtorch throws.
-    fn outputs(&self, part: Part, step: &mut dyn FnMut()) -> Result<Outputs>;
+    fn outputs(&self, test: bool, step: &mut dyn FnMut()) -> Result<Outputs>;
 
     /// Everything that whoever uses the model needs, by the names under which it is kept: what is trained, and buffers.
     ///

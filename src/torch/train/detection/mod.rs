@@ -32,7 +32,7 @@ use ::detection::post::{Map as PageMap, PageScorer};
 use ::detection::view::AugmentSettings;
 use ::detection::{Pages, load, start};
 use ::training::exported::Describes;
-use ::training::split::{Part, Split};
+use ::training::split::Split;
 use ::training::tensors::TensorFiles;
 use config::StudySpec;
 use device::Device;
@@ -167,10 +167,10 @@ impl Module for DetectionModule {
         Ok(loss.f_detach()?)
     }
 
-    fn outputs(&self, part: Part, step: &mut dyn FnMut()) -> Result<Outputs> {
-        let rows = match part {
-            Part::Train | Part::Validation => self.rows.validation.clone(),
-            Part::Test => self.rows.test.clone(),
+    fn outputs(&self, test: bool, step: &mut dyn FnMut()) -> Result<Outputs> {
+        let rows = match test {
+            false => self.rows.validation.clone(),
+            true => self.rows.test.clone(),
         };
         let (count, size) = (rows.len(), self.showing.size);
         let (pages, showing) = (self.pages.clone(), self.showing);

@@ -15,7 +15,7 @@ use crate::gpu;
 use ::tabular::{Description, Scale, TableRows, load};
 use ::training::numbers;
 use ::training::scores::Answers;
-use ::training::split::{Part, Split};
+use ::training::split::Split;
 use config::StudySpec;
 use device::Device;
 use model::{Inputs, Model};
@@ -80,8 +80,7 @@ impl Kind for TabularKind {
             }),
         };
         Ok(Box::new(TabularModule {
-            validation: rows(&parts.validation)?,
-            test: rows(&parts.test)?,
+            scored: [rows(&parts.validation)?, rows(&parts.test)?],
             targets: targets.f_to_device(self.device)?,
             batches: Vec::new(),
             precision: trial.word("train.precision")?,
@@ -130,8 +129,8 @@ struct TabularModule {
     model: Model,
     loss: TargetLoss,
     train: Rows,
-    validation: Rows,
-    test: Rows,
+    /// Those that validate, and those of the test.
+    scored: [Rows; 2],
     /// `[n]`: of the rows to train on, classes or standardised numbers.
     targets: Tensor,
     /// The rows of this epoch's batches, on the device.
@@ -177,11 +176,8 @@ impl Module for TabularModule {
         Ok(loss.f_detach()?)
     }
 
-    fn outputs(&self, part: Part, step: &mut dyn FnMut()) -> Result<Outputs> {
-        let rows = match part {
-            Part::Train | Part::Validation => &self.validation,
-            Part::Test => &self.test,
-        };
+    fn outputs(&self, test: bool, step: &mut dyn FnMut()) -> Result<Outputs> {
+        let rows = &self.scored[usize::from(test)];
         let outputs = self.model.outputs(&rows.inputs, step)?;
         Ok(match self.about.scale {
             None => {
