@@ -1,6 +1,7 @@
 //! The training loop of one trial.
 
 use anyhow::Result;
+use serde_json::Value as Json;
 use tch::Tensor;
 
 use super::module::{Module, Outputs, Step};
@@ -169,7 +170,9 @@ pub fn fit(
             Decision::Prune => return Ok(Ended::Pruned),
         }
         if improves && reporter.wants_weights(value) {
-            let mut about = training.module.about()?;
+            let Json::Object(mut about) = training.module.about()? else {
+                anyhow::bail!("what stands beside the weights is no object");
+            };
             if !post.is_empty() {
                 about.insert(POST.to_owned(), serde_json::to_value(post)?);
             }

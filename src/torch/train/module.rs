@@ -2,7 +2,7 @@
 //! schedule, checkpoints, early stopping, folds and the parameters after training are the same for all kinds.
 
 use anyhow::Result;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use tch::Tensor;
 
 use super::layers::Parameter;
@@ -104,11 +104,11 @@ pub trait Module {
         kept(self.parameters()?, self.buffers()?)
     }
 
-    /// What stands beside the weights, for those who read them later.
+    /// What stands beside the weights, for those who read them later: an object.
     ///
     /// # Errors
     /// It cannot be written as JSON.
-    fn about(&self) -> Result<Map<String, Json>>;
+    fn about(&self) -> Result<Json>;
 }
 
 /// Parameters and buffers by the names under which they are kept, without their graphs.

@@ -16,7 +16,7 @@ mod tests;
 use std::sync::Arc;
 
 use anyhow::Result;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use tch::{Kind as Type, Tensor};
 
 use super::ahead::Ahead;
@@ -210,8 +210,7 @@ impl Module for DetectionModule {
         kept(listed.parameters, listed.buffers)
     }
 
-    fn about(&self) -> Result<Map<String, Json>> {
-        let about = serde_json::to_string(&self.about)?;
-        Ok(serde_json::from_str(&about)?)
+    fn about(&self) -> Result<Json> {
+        Ok(serde_json::to_value(&self.about)?)
     }
 }

@@ -4,7 +4,7 @@ mod model;
 pub mod predict;
 
 use anyhow::Result;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use tch::{Kind as Type, Reduction, Tensor};
 
 use super::layers::Parameter;
@@ -192,9 +192,8 @@ impl Module for TabularModule {
         })
     }
 
-    fn about(&self) -> Result<Map<String, Json>> {
-        let about = serde_json::to_string(&self.about)?;
-        Ok(serde_json::from_str(&about)?)
+    fn about(&self) -> Result<Json> {
+        Ok(serde_json::to_value(&self.about)?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What one training of a text classification is made of: rows of tokens, a model, a loss of the classes.
 
 use anyhow::{Result, ensure};
-use serde_json::{Map, Value as Json};
+use serde_json::{Value as Json, json};
 use std::rc::Rc;
 use tch::{Kind, Tensor};
 
@@ -141,18 +141,15 @@ impl Module for TextModule {
         self.model.weights()
     }
 
-    fn about(&self) -> Result<Map<String, Json>> {
+    fn about(&self) -> Result<Json> {
         let about = &self.about;
-        Ok(Map::from_iter([
-            ("labels".to_owned(), about.classes.clone().into()),
-            ("train_rows".to_owned(), about.train_rows.clone().into()),
-            ("model".to_owned(), about.name.as_str().into()),
-            (
-                "model_fingerprint".to_owned(),
-                about.origin.fingerprint().into(),
-            ),
-            ("head".to_owned(), serde_json::to_value(self.model.head())?),
-        ]))
+        Ok(json!({
+            "labels": about.classes,
+            "train_rows": about.train_rows,
+            "model": about.name,
+            "model_fingerprint": about.origin.fingerprint(),
+            "head": serde_json::to_value(self.model.head())?,
+        }))
     }
 }
 
