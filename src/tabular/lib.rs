@@ -16,7 +16,7 @@ use memory::Floor;
 use search::space::{Params, Value};
 use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
 use training::baseline::{baseline, idle_threshold, over_rounds};
-use training::division::{self, rows_differ};
+use training::division::{self, MadeUp, rows_differ};
 use training::nonlinearity::sizes;
 use training::split::{Part, Split};
 use training::{exported, numbers};
@@ -92,13 +92,12 @@ impl Preparation for Tabular {
         }
         let target = spec.fixed.get("data.target").and_then(Value::as_str);
         let target = target.unwrap_or_default().to_owned();
-        division::make_up(spec, dir, &|out| {
-            out.write_record(["number", "name", &target])?;
-            (0..240).try_for_each(|row| {
-                let cells = [row * 37 % 101, row % 7, row % 2].map(|n: usize| n.to_string());
-                out.write_record([&cells[0], &format!("name {}", cells[1]), &cells[2]])
-            })
-        })
+        let columns: [MadeUp<'_>; 3] = [
+            ("number", &|row| (row * 37 % 101).to_string()),
+            ("name", &|row| format!("name {}", row % 7)),
+            (&target, &|row| (row % 2).to_string()),
+        ];
+        division::make_up(spec, dir, &columns)
     }
 
     fn export(

@@ -92,7 +92,7 @@ impl Preparation for TextClassification {
         // Texts of one word are there more than once.
         let allowed = Value::from("allow");
         spec.fixed.insert("data.duplicates".to_owned(), allowed);
-        division::make_up(spec, dir, &|out| made_up::write(out, &columns))
+        made_up::write(spec, dir, &columns)
     }
 
     fn export(

@@ -177,19 +177,25 @@ pub fn training_rows(spec: &StudySpec, samples: &Samples, split: &Split) -> Trai
     }
 }
 
-/// Rows that nobody wrote in the place of a study's: those that `write` writes to a file.
+/// A column of rows that nobody wrote: its name, and the cell of each row.
+pub type MadeUp<'a> = (&'a str, &'a dyn Fn(usize) -> String);
+
+/// Rows that nobody wrote, of these columns, in the place of a study's.
 ///
 /// # Errors
 /// They cannot be written.
-pub fn make_up(
-    spec: &mut StudySpec,
-    dir: &Path,
-    write: &dyn Fn(&mut csv::Writer<std::fs::File>) -> csv::Result<()>,
-) -> anyhow::Result<()> {
+pub fn make_up(spec: &mut StudySpec, dir: &Path, columns: &[MadeUp<'_>]) -> anyhow::Result<()> {
+    const ROWS: usize = 240;
     let path = dir.join("rows.csv").display().to_string();
-    let mut out = csv::Writer::from_path(&path).with_context(|| path.clone())?;
-    write(&mut out).with_context(|| path.clone())?;
-    out.flush().with_context(|| path.clone())?;
+    let write = || -> csv::Result<()> {
+        let mut out = csv::Writer::from_path(&path)?;
+        out.write_record(columns.iter().map(|(name, _)| name))?;
+        for row in 0..ROWS {
+            out.write_record(columns.iter().map(|(_, cell)| cell(row)))?;
+        }
+        Ok(out.flush()?)
+    };
+    write().with_context(|| path.clone())?;
     read_from(spec, &path);
     Ok(())
 }
