@@ -87,6 +87,17 @@ impl Problem {
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
+    /// `value`, where there are none.
+    ///
+    /// # Errors
+    /// There are some: these.
+    pub fn or<T>(self, value: T) -> Result<T, Problems> {
+        match self.0.is_empty() {
+            true => Ok(value),
+            false => Err(self),
+        }
+    }
+
     /// Puts the problems of each file in the order of its lines, before those of flags and of the
     /// environment, and drops repetitions. Files stay in the order in which they were first told.
     pub fn sorted(mut self) -> Problems {

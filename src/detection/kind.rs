@@ -96,10 +96,7 @@ impl Preparation for TextDetection {
             let file = spec.fixed.get(&key)?.as_str()?;
             differs(identity, (Path::new(file), &key), "the weights have", &now)
         });
-        match rows.into_iter().chain(weights).collect::<Vec<_>>() {
-            none if none.is_empty() => Ok(()),
-            problems => Err(Problems(problems)),
-        }
+        Problems(rows.into_iter().chain(weights).collect()).or(())
     }
 
     fn training_rows(&self, spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {

@@ -44,12 +44,9 @@ impl Preparation for Tabular {
 
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
         let (data, split) = load(spec)?;
-        let problems: Vec<Problem> = (misfits(spec, &data).into_iter())
-            .chain(idle_threshold(spec, data.outputs()))
-            .collect();
-        if !problems.is_empty() {
-            return Err(Problems(problems));
-        }
+        let mut problems = misfits(spec, &data);
+        problems.extend(idle_threshold(spec, data.outputs()));
+        Problems(problems).or(())?;
         let trivial = |part| trivial(&data, &split, part, &spec.objective.metric);
         let columns = (data.target.as_str(), &split);
         let fingerprint = data.fingerprint();
@@ -75,10 +72,8 @@ impl Preparation for Tabular {
         _config: &Params,
     ) -> Result<(), Problems> {
         let (data, split) = load(spec)?;
-        match rows_differ(spec, identity, (&data.fingerprint(), &split)) {
-            Some(problem) => Err(problem.into()),
-            None => Ok(()),
-        }
+        let differ = rows_differ(spec, identity, (&data.fingerprint(), &split));
+        Problems(differ.into_iter().collect()).or(())
     }
 
     fn training_rows(&self, spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {
@@ -93,9 +88,9 @@ impl Preparation for Tabular {
         let target = spec.fixed.get("data.target").and_then(Value::as_str);
         let target = target.unwrap_or_default().to_owned();
         let columns: [MadeUp<'_>; 3] = [
-            ("number", &|row| (row * 37 % 101).to_string()),
-            ("name", &|row| format!("name {}", row % 7)),
-            (&target, &|row| (row % 2).to_string()),
+            ("number", &|row: usize| (row * 37 % 101).to_string()),
+            ("name", &|row: usize| format!("name {}", row % 7)),
+            (&target, &|row: usize| (row % 2).to_string()),
         ];
         division::make_up(spec, dir, &columns)
     }

@@ -63,11 +63,7 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
     }
     problems.extend(knobs::refuse_dead(spec, &layers));
     prepared.warnings.extend(knobs::warnings(spec, &layers));
-    if problems.is_empty() {
-        Ok(prepared)
-    } else {
-        Err(Problems(problems))
-    }
+    Problems(problems).or(prepared)
 }
 
 /// Reads the rows and splits them.

@@ -58,11 +58,7 @@ pub fn load<D>(
             problems.extend(lacking(path, samples, &name, &rows));
         }
     }
-    if problems.is_empty() {
-        Ok((data, split))
-    } else {
-        Err(Problems(problems))
-    }
+    Problems(problems).or((data, split))
 }
 
 /// More folds than rows, or groups of rows, of a class: then no fold can be without a gap.

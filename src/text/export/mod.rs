@@ -121,10 +121,7 @@ impl Exported {
             checkpoint,
             description,
         };
-        match exported.misfits(&file) {
-            problems if problems.is_empty() => Ok(exported),
-            problems => Err(Problems(problems)),
-        }
+        Problems(exported.misfits(&file)).or(exported)
     }
 
     /// Where it lies.

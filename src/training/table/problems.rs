@@ -88,11 +88,7 @@ impl FileProblems {
     /// # Errors
     /// All that is wrong; of each kind the first few, and how many more there are.
     pub fn finish<T>(self, found: T) -> Result<T, Problems> {
-        if self.problems.is_empty() {
-            Ok(found)
-        } else {
-            Err(self.into_problems())
-        }
+        self.into_problems().or(found)
     }
 
     /// All that is wrong; of each kind the first few, and how many more there are.
