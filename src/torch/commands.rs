@@ -15,7 +15,7 @@ use request::{Evaluation, Score, evaluation_json, evaluation_text};
 use search::study::rng;
 use serde_json::json;
 use text::checkpoint::Checkpoint;
-use text::embedding::{Embedded, EmbeddingStep, Plan};
+use text::embedding::{Embedded, EmbeddingStep};
 use training::exported::directory;
 use training::scores::Confusion;
 
@@ -150,21 +150,11 @@ pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
     let checkpoint = Checkpoint::named(&wanted.model, &wanted.models)?;
     let texts = Input::texts(&wanted.file, &wanted.columns)?;
     let rows = texts.rows()?;
-    let device = wanted.device;
-    let plan = Plan {
-        checkpoint: &checkpoint,
-        rows: &rows,
-        max_length: wanted.max_length,
-        batch_size: wanted.batch_size,
-        pooling: wanted.pooling,
-        device,
-        out: &wanted.out,
-    };
     let mut bar = None;
-    let done = crate::train::text::embed(&plan, &mut |step| match step {
+    let done = crate::train::text::embed(&checkpoint, &rows, wanted, &mut |step| match step {
         EmbeddingStep::Began { rows, bytes } => {
             if wanted.loud {
-                let size = report::size(bytes);
+                let (size, device) = (report::size(bytes), wanted.device);
                 // A reader that has gone away does not end the work.
                 let _ = report::out(&format!("{rows} rows, {size} to write, on {device}\n"));
             }
