@@ -99,20 +99,13 @@ impl Preparation for TextClassification {
         &self,
         spec: &StudySpec,
         model: &TrainedModel<'_>,
-        (dir, force): (&Path, bool),
+        to: (&Path, bool),
         told: &mut dyn FnMut(u64),
     ) -> anyhow::Result<ExportedModel> {
         let name = model.config.get("model.name").and_then(Value::as_str);
         let checkpoint = Checkpoint::named(name.unwrap_or_default(), &spec.models)?;
         export::same_model(&checkpoint, model)?;
-        let export = export::Export {
-            checkpoint: &checkpoint,
-            weights: model.weights,
-            about: model.about,
-            config: model.config,
-            origin: model.origin,
-        };
-        let written = export::write(&export, dir, force, told)?;
+        let written = export::write(&checkpoint, model, to, told)?;
         let note = match &written.transformers {
             Some(class) => format!("transformers loads it as {class}"),
             None => "transformers has no such head: AutoModel loads the encoder".to_owned(),

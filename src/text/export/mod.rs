@@ -26,7 +26,7 @@ use training::exported::problem;
 pub use form::{HeadForm, Layer, form, loadable, prefix};
 pub use training::exported::{HEAD_FILE, ORIGIN_FILE};
 pub use unchanged::{same_model, unchanged};
-pub use write::{Export, write};
+pub use write::write;
 
 /// The version of `head.json` that is written; another one is refused.
 pub const FORMAT: u32 = 1;

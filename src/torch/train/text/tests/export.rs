@@ -7,10 +7,11 @@ use serde_json::{Map, Value as Json, json};
 use super::super::predict::Predictor;
 use super::*;
 use ::request::predict::Record;
-use ::text::export::{Export, Exported, write};
+use ::text::export::{Exported, write};
 use ::text::prepare;
 use ::training::scores::Answers;
 use ::training::table::Cells;
+use task::TrainedModel;
 
 /// Keeps what a training hands over at its best epoch.
 #[derive(Default)]
@@ -52,15 +53,15 @@ fn exported(site: &TinyProject, changed: &[(&str, Value)]) -> (Metrics, PathBuf)
     let file = site.dir.path().join("weights.safetensors");
     std::fs::write(&file, weights).unwrap();
     let checkpoint = Checkpoint::open("tiny", &site.tiny()).unwrap();
-    let export = Export {
-        checkpoint: &checkpoint,
+    let model = TrainedModel {
+        trial: 0,
         weights: &file,
         about: &about,
         config: &trial.config,
         origin: &json!({}),
     };
     let out = site.dir.path().join("out");
-    write(&export, &out, true, &mut |_| {}).unwrap();
+    write(&checkpoint, &model, (&out, true), &mut |_| {}).unwrap();
     (metrics, out)
 }
 
