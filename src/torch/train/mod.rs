@@ -24,7 +24,6 @@ pub mod text;
 use std::collections::BTreeSet;
 
 use anyhow::{Result, anyhow, ensure};
-use sha2::{Digest, Sha256};
 
 use crate::gpu;
 use ::training::split::{Part, Round};
@@ -57,25 +56,6 @@ pub struct Trained {
     pub ended: Ended,
     /// Everything that was trained.
     pub parameters: Vec<Parameter>,
-}
-
-impl Trained {
-    /// SHA-256 over names and values of all trained parameters.
-    ///
-    /// # Errors
-    /// libtorch throws.
-    pub fn weights_fingerprint(&self) -> Result<String> {
-        let mut hash = Sha256::new();
-        for parameter in &self.parameters {
-            hash.update(parameter.name.as_bytes());
-            let flat = parameter.tensor.f_detach()?.f_flatten(0, -1)?;
-            let values: Vec<f32> = Vec::try_from(flat.f_to_device(tch::Device::Cpu)?)?;
-            for value in values {
-                hash.update(value.to_le_bytes());
-            }
-        }
-        Ok(::training::hex(&hash.finalize()))
-    }
 }
 
 impl<K: Kind> TorchTask<K> {
