@@ -184,8 +184,13 @@ pub fn as_number(label: &str) -> Option<f64> {
     match label.to_ascii_lowercase().as_str() {
         "true" => Some(1.0),
         "false" => Some(0.0),
-        other => other.parse().ok().filter(|x: &f64| x.is_finite()),
+        other => number(other),
     }
+}
+
+/// The finite number that a text is.
+pub fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|x: &f64| x.is_finite())
 }
 
 /// The distinct labels, sorted: as numbers where all are numbers.
@@ -196,7 +201,6 @@ pub fn classes(labels: &[String]) -> Vec<String> {
         .filter(|l| !l.is_empty())
         .collect();
     let mut classes: Vec<String> = distinct.into_iter().map(str::to_owned).collect();
-    let number = |label: &str| label.parse::<f64>().ok().filter(|x| x.is_finite());
     if classes.iter().all(|c| number(c).is_some()) {
         classes.sort_by(|a, b| {
             let (x, y) = (number(a).unwrap_or(0.0), number(b).unwrap_or(0.0));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use config::Problems;
 use text::data::{Row, SECOND_TEXT, TEXT};
-use training::rows::as_number;
+use training::rows::{as_number, number};
 use training::table::{self, Cells, FileProblems, Format, Table};
 
 /// What is read of each row.
@@ -278,7 +278,7 @@ impl Input {
         let read = |column: &String| {
             let cell = table.text(column, problems).ok()?.unwrap_or_default();
             let cell = cell.trim().to_owned();
-            if !wanted.numbers.contains(column) || cell.is_empty() || is_number(&cell) {
+            if !wanted.numbers.contains(column) || cell.is_empty() || number(&cell).is_some() {
                 return Some(cell);
             }
             let expected = "a number, or nothing, as in training";
@@ -367,8 +367,4 @@ fn target_of(label: &str, classes: &[String]) -> Result<(usize, f64), (String, S
             format!("a class of the model: {}", classes.join(", ")),
         )
     })
-}
-
-fn is_number(text: &str) -> bool {
-    text.parse().is_ok_and(f64::is_finite)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::FileProblems;
 use config::Problems;
-use training::rows::as_number;
+use training::rows::{as_number, number};
 use training::table::{Format, MAX_FILE, Table, UTF_8};
 
 /// So many rows are looked at.
@@ -86,8 +86,7 @@ impl Column {
 
     /// Whether a model of a table reads categories in it. To that, unlike to a label, truth values are no numbers.
     fn is_categorical(&self) -> bool {
-        let is_number = |v: &String| v.trim().parse().is_ok_and(f64::is_finite);
-        !self.distinct.iter().all(is_number)
+        self.distinct.iter().any(|v| number(v.trim()).is_none())
     }
 
     fn has_fractions(&self) -> bool {

@@ -12,6 +12,7 @@ use ::request::evaluation::Answered;
 use ::request::predict::Record;
 use ::tabular::{Column, Description, ExportedTable, Feature};
 use ::training::exported::WEIGHTS_FILE;
+use ::training::rows::number;
 use ::training::scores::Answers;
 use device::Device;
 use search::study::rng;
@@ -54,7 +55,7 @@ impl TablePredictor {
             let cells: Vec<String> = rows.iter().map(|row| row.values[at].clone()).collect();
             let name = feature.name().to_owned();
             // What is no number was told before anything is computed.
-            let number = |cell: &String| cell.parse().unwrap_or(f64::NAN);
+            let number = |cell: &String| number(cell).unwrap_or(f64::NAN);
             let column = match feature {
                 Feature::Numeric { .. } => {
                     Column::Numeric(name, cells.iter().map(number).collect())
