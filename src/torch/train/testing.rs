@@ -76,9 +76,7 @@ impl super::Trained {
         let mut hash = Sha256::new();
         for parameter in &self.parameters {
             hash.update(parameter.name.as_bytes());
-            let flat = parameter.tensor.f_detach()?.f_flatten(0, -1)?;
-            let values: Vec<f32> = Vec::try_from(flat.f_to_device(tch::Device::Cpu)?)?;
-            for value in values {
+            for value in super::tensors::flat(&parameter.tensor.f_detach()?)? {
                 hash.update(value.to_le_bytes());
             }
         }

@@ -23,6 +23,7 @@ use super::ahead::Ahead;
 use super::layers::Parameter;
 use super::module::kept;
 use super::precision::Precision;
+use super::tensors::flat;
 use super::{Kind, Module, Outputs, Parts, Step, TorchTask};
 use crate::gpu;
 use ::detection::description::{Description, Network};
@@ -186,8 +187,7 @@ impl Module for DetectionModule {
             let each = cross_entropy(&logits, &targets.shrunk)?.f_mul(&targets.shrunk_mask)?;
             loss += each.f_sum(Type::Double)?.f_double_value(&[])?;
             pixels += targets.counts.inside + targets.counts.outside;
-            let flat = logits.f_sigmoid()?.f_flatten(0, -1)?;
-            let values: Vec<f32> = Vec::try_from(flat.f_to_device(tch::Device::Cpu)?)?;
+            let values = flat(&logits.f_sigmoid()?)?;
             for (values, example) in values.chunks(size * size).zip(examples) {
                 let map = PageMap::new((size, size), values.to_vec()).within(example.filled);
                 scorers.push(PageScorer::new(map, example.truths));

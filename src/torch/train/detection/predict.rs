@@ -62,8 +62,7 @@ impl Detector {
         let shape = [1, side as i64, side as i64, 3];
         let seen = Tensor::f_from_data_size(&view.picture(picture), &shape, Kind::Uint8)?;
         let logits = self.network.logits(&seen.f_to_device(self.device)?)?;
-        let flat = logits.f_sigmoid()?.f_flatten(0, -1)?;
-        let values: Vec<f32> = Vec::try_from(flat.f_to_device(tch::Device::Cpu)?)?;
+        let values = tensors::flat(&logits.f_sigmoid()?)?;
         ensure!(
             values.iter().all(|value| value.is_finite()),
             "an output is not finite"

@@ -6,6 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::train::layers::{Map, Parameter, listed};
 use crate::train::mlp::{Mlp, normal};
+use crate::train::tensors::fetched;
 use ::tabular::{Description, Encoded, Encoding};
 
 /// Rows that are computed at once where nothing is learned.
@@ -151,16 +152,9 @@ impl Model {
                 numbers: inputs.numbers.f_narrow(0, from, count)?,
                 categories: inputs.categories.f_narrow(0, from, count)?,
             };
-            all.push(
-                self.forward(&part, false)?
-                    .f_to_kind(Kind::Float)?
-                    .f_flatten(0, 1)?,
-            );
+            all.push(self.forward(&part, false)?.f_to_kind(Kind::Float)?);
             step();
         }
-        match all.as_slice() {
-            [] => Ok(Vec::new()),
-            [_, ..] => Ok(Vec::try_from(Tensor::f_cat(&all, 0)?)?),
-        }
+        fetched(&all)
     }
 }

@@ -1,12 +1,13 @@
 //! Hidden states of texts, batch by batch, into a file.
 
 use anyhow::{Context, Result};
-use tch::{Device, Kind, Tensor};
+use tch::Device;
 
 use super::encoder::Encoder;
 use super::head;
 use super::rows::Rows;
 use crate::gpu;
+use crate::train::tensors::flat;
 use ::request::torch_request::Embed;
 use ::text::checkpoint::Checkpoint;
 use ::text::data::Row;
@@ -114,11 +115,6 @@ fn compute(
         EmbeddingPooling::Mean => head::pool(head::Pooling::Mean, &batch, &states)?,
     };
     Ok((flat(&states)?, flat(&pooled)?))
-}
-
-fn flat(tensor: &Tensor) -> Result<Vec<f32>> {
-    let tensor = tensor.f_to_device(Device::Cpu)?.f_to_kind(Kind::Float)?;
-    Ok(Vec::try_from(tensor.f_contiguous()?.f_flatten(0, -1)?)?)
 }
 
 #[cfg(test)]
