@@ -14,7 +14,9 @@ use super::prefix::Input;
 use super::rows::{Batch, Rows};
 use crate::gpu::tch_device;
 use crate::rungs::at;
-use crate::rungs::compare::{Named, finite, leaf, looked_at, numbers, on_both, there_and_back};
+use crate::rungs::compare::{
+    Named, back, finite, leaf, looked_at, numbers, on_both, there_and_back,
+};
 use crate::train::layers::Dropouts;
 use crate::train::loss::{Loss, LossSettings};
 use crate::train::told;
@@ -365,13 +367,5 @@ fn trace(
     let labels = all.labels.f_index_select(0, &batch.rows)?;
     let loss = loss.of_rows(&logits, &labels)?;
     looked_at("the loss, forward", &loss)?;
-    at("backward");
-    loss.f_mean(Kind::Float)?.f_backward()?;
-    for (name, tensor) in leaves.iter().rev() {
-        let gradient = tensor.f_grad()?;
-        if gradient.defined() {
-            looked_at(&format!("backward, gradient of {name}"), &gradient)?;
-        }
-    }
-    Ok("one pass over them, there and back, is finite".to_owned())
+    back(&loss.f_mean(Kind::Float)?, &leaves)
 }
