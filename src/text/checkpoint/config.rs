@@ -242,11 +242,8 @@ impl EncoderConfig {
 
     /// Token type ids are below this; `None` where the encoder does not read them.
     pub fn token_types(&self) -> Option<usize> {
-        let unread = match self.architecture {
-            // Their tokenisers answer no types: all are 0.
-            Architecture::Roberta | Architecture::XlmRoberta | Architecture::Camembert => 1,
-            Architecture::Bert | Architecture::Electra | Architecture::DebertaV2 => 0,
-        };
+        // The tokenisers of RoBERTa and its kin answer no types: all are 0.
+        let unread = usize::from(self.architecture.counts_from_padding());
         (self.type_vocab_size > unread).then_some(self.type_vocab_size)
     }
 
