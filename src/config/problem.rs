@@ -52,6 +52,11 @@ impl Problem {
         Problem::new(&Source::File(file.to_owned(), None), key, found, expected)
     }
 
+    /// A problem of a file that no key has.
+    pub fn of_file(file: &Path, found: impl Into<String>, expected: impl Into<String>) -> Problem {
+        Problem::without_key(Source::File(file.to_owned(), None), found, expected)
+    }
+
     /// A problem that no key has.
     pub(super) fn without_key(
         source: Source,

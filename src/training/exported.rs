@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use config::{Problem, Problems, Source};
+use config::{Problem, Problems};
 use files::{bounded, replace};
 use search::space::Params;
 use serde::Serialize;
@@ -133,7 +133,7 @@ impl<T: Describes> Described<T> {
             let found: T = serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
             found.misfit().map_or(Ok(found), Err)
         };
-        let description = read().map_err(|found| problem(&file, None, found, T::EXPECTED))?;
+        let description = read().map_err(|found| Problem::of_file(&file, found, T::EXPECTED))?;
         Ok(Described {
             dir: dir.to_owned(),
             description,
@@ -180,14 +180,4 @@ pub fn export<T: Describes>(
         transformers: None,
         note: format!("{} says what the weights are of", T::FILE),
     })
-}
-
-/// A problem with a file of an exported directory.
-pub fn problem(file: &Path, key: Option<&str>, found: String, expected: &str) -> Problem {
-    Problem {
-        source: Source::File(file.to_owned(), None),
-        key: key.map(str::to_owned),
-        found,
-        expected: expected.to_owned(),
-    }
 }

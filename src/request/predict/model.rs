@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use config::Problems;
+use config::{Problem, Problems};
 use tabular::ExportedTable;
 use text::export::Exported;
-use training::exported::{DETECTION_FILE, TABLE_FILE, problem};
+use training::exported::{DETECTION_FILE, TABLE_FILE};
 
 /// A directory that `tune export` wrote, checked.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl AnyExported {
         if detector.is_file() {
             let found = "a text detector, which reads no rows".to_owned();
             let expected = "a text classification or a model of a table; tune predict DIR PICTURES shows what a detector finds";
-            return Err(Problems(vec![problem(&detector, None, found, expected)]));
+            return Err(Problem::of_file(&detector, found, expected).into());
         }
         match dir.join(TABLE_FILE).is_file() {
             true => Ok(AnyExported::Table(ExportedTable::open(dir)?)),

@@ -221,12 +221,8 @@ impl Hub<'_> {
             Ok(stage)
         };
         let unstaged = |error: std::io::Error| {
-            Problems(vec![Problem {
-                source: Source::File(std::env::temp_dir(), None),
-                key: None,
-                found: error.to_string(),
-                expected: "a directory to write to".to_owned(),
-            }])
+            let expected = "a directory to write to";
+            Problem::of_file(&std::env::temp_dir(), error.to_string(), expected)
         };
         let stage = stage().map_err(unstaged)?;
         let opened = Checkpoint::open(&self.request.model, stage.path());

@@ -95,12 +95,9 @@ impl FileProblems {
     pub fn into_problems(mut self) -> Problems {
         for (expected, seen) in &self.seen {
             if *seen > SPELLED_OUT {
-                self.problems.push(Problem {
-                    source: Source::File(self.path.clone(), None),
-                    key: None,
-                    found: format!("{} more such rows", seen - SPELLED_OUT),
-                    expected: expected.clone(),
-                });
+                let found = format!("{} more such rows", seen - SPELLED_OUT);
+                let more = Problem::of_file(&self.path, found, expected);
+                self.problems.push(more);
             }
         }
         Problems(self.problems)
