@@ -165,6 +165,11 @@ fn all_that_is_wrong_in_json_lines_is_told_together() {
     for (line, start) in lines.iter().zip(starts) {
         assert!(line.starts_with(start), "{line}");
     }
+    // A cell that cannot be read is not told as a missing one, too.
+    let dir = files(&[("pages.jsonl", r#"{"image": ["a.png"], "texts": []}"#)]);
+    let problems = wrong(&dir, "pages.jsonl");
+    assert_eq!(problems.lines().count(), 1, "{problems}");
+    assert!(problems.contains("column image: found a list"), "{problems}");
 }
 
 #[test]

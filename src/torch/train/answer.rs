@@ -159,3 +159,24 @@ fn rows(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_without_an_answer_is_a_problem_of_its_file() {
+        let row = NoAnswer {
+            line: 3,
+            column: "text".to_owned(),
+            found: "token id 9".to_owned(),
+            expected: "ids below 8".to_owned(),
+        };
+        let error = of_file(row.into(), Path::new("rows.csv"));
+        assert!(error.is::<Problems>(), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "rows.csv:3: text: found token id 9, expected ids below 8"
+        );
+    }
+}
