@@ -169,7 +169,10 @@ fn all_that_is_wrong_in_json_lines_is_told_together() {
     let dir = files(&[("pages.jsonl", r#"{"image": ["a.png"], "texts": []}"#)]);
     let problems = wrong(&dir, "pages.jsonl");
     assert_eq!(problems.lines().count(), 1, "{problems}");
-    assert!(problems.contains("column image: found a list"), "{problems}");
+    assert!(
+        problems.contains("column image: found a list"),
+        "{problems}"
+    );
 }
 
 #[test]

@@ -311,6 +311,15 @@ impl Input {
         let known = self.format == Format::Csv || !columns.is_empty();
         let all = table::listed(columns);
         let mut lacking = Vec::new();
+        // The first column that is lacking explains what was told of rows; the others are told with it.
+        let mut first = true;
+        let mut tell =
+            |problems: &mut FileProblems, key: &str, found, expected: &str| match std::mem::take(
+                &mut first,
+            ) {
+                true => problems.instead(key, found, expected),
+                false => problems.file(key, found, expected),
+            };
         for (key, name) in wanted.into_iter().chain(columns_read) {
             let Some(name) = name.filter(|_| known) else {
                 continue;
@@ -322,18 +331,15 @@ impl Input {
                         let found = format!("no column {name}; the file has {all}");
                         let expected =
                             format!("a column of the file (--{})", key.replace('_', "-"));
-                        problems.instead(key, found, &expected);
+                        tell(problems, key, found, &expected);
                     }
                 }
             }
         }
         if !lacking.is_empty() {
             let found = format!("no column {}; the file has {all}", table::listed(&lacking));
-            problems.instead(
-                "columns",
-                found,
-                "every column that the model was trained on",
-            );
+            let expected = "every column that the model was trained on";
+            tell(problems, "columns", found, expected);
         }
         for name in &self.wanted.forbidden {
             if columns.contains(name) {
