@@ -7,11 +7,11 @@ use super::predict::{PredictArgs, RowsArgs, may_write};
 use super::{Common, libtorch};
 use detection::description::ExportedDetector;
 use detection::picture;
-use detection::read::{Columns, read};
+use detection::read::{Placement, read};
 use device::{Device, probe};
 use messages::exit::{Exit, Failure};
 use request::torch_request::{Detect, EvaluatePages, TorchRequest};
-use training::exported::{DETECTION_FILE, WEIGHTS_FILE};
+use training::exported::DETECTION_FILE;
 
 /// Whether a directory has a text detector.
 pub(super) fn is_detector(dir: &Path) -> bool {
@@ -48,8 +48,11 @@ pub(super) fn detect(common: &Common, args: &PredictArgs) -> Result<Exit, Failur
     let pictures = picture::listed(&rows.file)
         .map_err(|found| Failure::input(format!("{}: {found}", rows.file.display())))?;
     if let Some(out) = &args.out {
-        let files = [DETECTION_FILE, WEIGHTS_FILE].map(|name| exported.dir.join(name));
-        may_write(out, &[("the picture", &rows.file)], (&rows.dir, &files))?;
+        may_write(
+            out,
+            &[("the picture", &rows.file)],
+            (&rows.dir, &exported.files()),
+        )?;
         let empty = std::fs::read_dir(out).map(|mut entries| entries.next().is_none());
         if out.exists() && !empty.unwrap_or(false) {
             return Err(Failure::input(format!(
@@ -73,7 +76,7 @@ pub(super) fn evaluate(common: &Common, args: &EvaluateArgs) -> Result<Exit, Fai
     let rows = &args.rows;
     opened(rows, args.label.as_ref())?;
     // Every problem of the pages is told before anything is computed.
-    read(&rows.file, Columns::default()).and_then(|pages| pages.examine())?;
+    read(&rows.file, Placement::default()).and_then(|pages| pages.examine())?;
     libtorch::run(&TorchRequest::EvaluatePages(EvaluatePages {
         model: rows.dir.clone(),
         pages: rows.file.clone(),

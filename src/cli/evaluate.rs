@@ -26,13 +26,9 @@ pub(super) fn evaluate(common: &Common, args: &EvaluateArgs) -> Result<Exit, Fai
     }
     let exported = args.rows.model()?;
     let mut wanted = args.rows.wanted(&exported)?;
-    let label = args.label.clone();
-    let label = label.unwrap_or_else(|| exported.target().to_owned());
-    if exported.labels().is_empty() {
-        // The number is read as a cell, the last one.
-        wanted.columns.push(label.clone());
-    }
-    wanted.label = Some((label, exported.labels().to_vec()));
+    let known = exported.known();
+    let label = args.label.as_deref().unwrap_or(known.target).to_owned();
+    wanted.label = Some((label, known.labels.to_vec()));
     let rows = args.rows.rows_file()?;
     let file = Input::new(&rows.path, wanted.clone())?;
     let survey = file.survey()?;

@@ -126,8 +126,8 @@ impl RowsArgs {
                         self.dir.display()
                     )));
                 }
-                wanted.columns = exported.columns(false);
-                wanted.numbers = exported.columns(true).into_iter().collect();
+                wanted.columns = exported.description.columns(false);
+                wanted.numbers = exported.description.columns(true).into_iter().collect();
             }
             AnyExported::Text(exported) => {
                 let columns = &exported.description.columns;
@@ -205,11 +205,11 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
         may_write(
             out,
             &[("the file of the rows", &rows.path)],
-            (exported.dir(), &exported.files()),
+            (exported.known().dir, &exported.files()),
         )?;
     }
     let mut wanted = args.rows.wanted(&exported)?;
-    wanted.forbidden = written(exported.labels());
+    wanted.forbidden = written(exported.known().labels);
     let file = Input::new(&rows.path, wanted.clone())?;
     // Everything that is wrong with the rows is told before anything is computed or written.
     let survey = file.survey()?;

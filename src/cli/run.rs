@@ -397,7 +397,7 @@ pub(super) fn preparation(kind: &str) -> Option<&'static dyn Preparation> {
 }
 
 /// What a training cannot do without of a device's memory.
-pub(super) fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
+pub(super) fn floor(spec: &StudySpec, device: Device) -> Option<Arc<Floor>> {
     preparation(&spec.kind)?.floor(spec, device)
 }
 

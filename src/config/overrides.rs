@@ -102,10 +102,7 @@ pub fn overrides_from_environment(
         };
         overrides.push(key, &value, Source::Environment(variable.to_owned()));
     }
-    match problems.is_empty() {
-        true => Ok(overrides),
-        false => Err(Problems(problems)),
-    }
+    Problems(problems).or(overrides)
 }
 
 /// The variables that set keys here, as a person may read them: `HPO_EPOCHS=3 (train.epochs)`.

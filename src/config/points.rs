@@ -115,11 +115,7 @@ pub fn check_points(
         .iter()
         .map(|given| point(space, given, &mut problems))
         .collect();
-    if problems.is_empty() {
-        Ok(checked)
-    } else {
-        Err(Problems(problems).sorted())
-    }
+    Problems(problems).sorted().or(checked)
 }
 
 fn point(space: &Space, given: &Given, problems: &mut Vec<Problem>) -> Params {

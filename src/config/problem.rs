@@ -52,6 +52,11 @@ impl Problem {
         Problem::new(&Source::File(file.to_owned(), None), key, found, expected)
     }
 
+    /// A problem of a file that no key has.
+    pub fn of_file(file: &Path, found: impl Into<String>, expected: impl Into<String>) -> Problem {
+        Problem::without_key(Source::File(file.to_owned(), None), found, expected)
+    }
+
     /// A problem that no key has.
     pub(super) fn without_key(
         source: Source,
@@ -87,6 +92,17 @@ impl Problem {
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
+    /// `value`, where there are none.
+    ///
+    /// # Errors
+    /// There are some: these.
+    pub fn or<T>(self, value: T) -> Result<T, Problems> {
+        match self.0.is_empty() {
+            true => Ok(value),
+            false => Err(self),
+        }
+    }
+
     /// Puts the problems of each file in the order of its lines, before those of flags and of the
     /// environment, and drops repetitions. Files stay in the order in which they were first told.
     pub fn sorted(mut self) -> Problems {

@@ -1,19 +1,15 @@
 //! What a detector is, beside its weights: `detection.json` of an exported directory.
 
-use std::path::{Path, PathBuf};
-
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 use strum::{EnumString, IntoStaticStr};
 
 use crate::example::Showing;
 use crate::post::{PostSettings, Shape};
-use config::Problems;
 use config::kinds::detection::{POST, SHAPE};
 use search::space::{Params, Value};
-use task::{ExportedModel, TrainedModel, TrialSpec};
-use training::exported::{DETECTION_FILE, described, read_description};
+use task::TrialSpec;
+use training::exported::{DETECTION_FILE, Described, Describes};
 
 /// Which residual network encodes the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
@@ -140,6 +136,9 @@ pub struct Convolution {
     pub sizes: [usize; 3],
 }
 
+/// A directory that `tune export` wrote.
+pub type ExportedDetector = Described<Description>;
+
 /// Everything that predictions need beside the weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
@@ -180,22 +179,6 @@ impl Description {
         })
     }
 
-    /// With these parameters after training.
-    pub fn with(mut self, post: &Params) -> Description {
-        let places = [
-            &mut self.threshold,
-            &mut self.box_threshold,
-            &mut self.unclip,
-            &mut self.min_side,
-        ];
-        for (key, place) in POST.into_iter().zip(places) {
-            if let Some(value) = post.get(key).and_then(Value::as_f64) {
-                *place = value;
-            }
-        }
-        self
-    }
-
     /// How outlines are made of a map.
     pub fn post(&self) -> PostSettings {
         PostSettings {
@@ -208,59 +191,41 @@ impl Description {
     }
 }
 
-/// See [`task::Preparation::export`].
-pub(crate) fn export(
-    model: &TrainedModel<'_>,
-    to: (&Path, bool),
-    told: &mut dyn FnMut(u64),
-) -> Result<ExportedModel> {
-    let about: Description = serde_json::from_value(Json::Object(model.about.clone()))?;
-    let post: Params = match model.about.get("post") {
-        Some(post) => serde_json::from_value(post.clone())?,
-        None => Params::new(),
-    };
-    let json = serde_json::to_value(about.with(&post))?;
-    described((DETECTION_FILE, &json), Vec::new(), model, to, told)
-}
+impl Describes for Description {
+    const FILE: &'static str = DETECTION_FILE;
+    const EXPECTED: &'static str = "the description of a text detector, as `tune export` writes it";
 
-/// A directory that `tune export` wrote, checked; the weights are not read.
-#[derive(Debug, Clone)]
-pub struct ExportedDetector {
-    /// Where it lies.
-    pub dir: PathBuf,
-    /// What it is.
-    pub description: Description,
-}
-
-impl ExportedDetector {
-    /// Reads a directory.
-    ///
-    /// # Errors
-    /// The problem found, with its file.
-    pub fn open(dir: &Path) -> Result<ExportedDetector, Problems> {
-        let expected = "the description of a text detector, as `tune export` writes it";
-        let misfit = |about: &Description| {
-            let Network {
-                width, fpn_width, ..
-            } = about.network;
-            let (format, size, shape) = (about.format, about.size, &about.shape);
-            let possible = (0.03..=4.0).contains(&width)
-                && (4..=2048).contains(&fpn_width)
-                && fpn_width.is_multiple_of(4)
-                && (32..=4096).contains(&size)
-                && size.is_multiple_of(32)
-                && Shape::named(shape).is_some();
-            (format != 1 || !possible).then(|| {
-                format!(
-                    "format {format}, width {width}, fpn_width {fpn_width}, size {size}, shape {shape}"
-                )
-            })
-        };
-        let description = read_description(&dir.join(DETECTION_FILE), expected, misfit)?;
-        Ok(ExportedDetector {
-            dir: dir.to_owned(),
-            description,
+    fn misfit(&self) -> Option<String> {
+        let Network {
+            width, fpn_width, ..
+        } = self.network;
+        let (format, size, shape) = (self.format, self.size, &self.shape);
+        let possible = (0.03..=4.0).contains(&width)
+            && (4..=2048).contains(&fpn_width)
+            && fpn_width.is_multiple_of(4)
+            && (32..=4096).contains(&size)
+            && size.is_multiple_of(32)
+            && Shape::named(shape).is_some();
+        (format != 1 || !possible).then(|| {
+            format!(
+                "format {format}, width {width}, fpn_width {fpn_width}, size {size}, shape {shape}"
+            )
         })
+    }
+
+    fn with(mut self, post: &Params) -> Description {
+        let places = [
+            &mut self.threshold,
+            &mut self.box_threshold,
+            &mut self.unclip,
+            &mut self.min_side,
+        ];
+        for (key, place) in POST.into_iter().zip(places) {
+            if let Some(value) = post.get(key).and_then(Value::as_f64) {
+                *place = value;
+            }
+        }
+        self
     }
 }
 

@@ -8,11 +8,11 @@ use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use serde_json::{Map, Value as Json};
 
-use crate::description::{Backbone, Network, export};
+use crate::description::{Backbone, Description, Network};
 use crate::example::{Example, Showing, augmentation};
 use crate::made_up;
 use crate::page::Pages;
-use crate::read::{Columns, read};
+use crate::read::{Placement, read};
 use crate::start;
 use config::kinds::detection::KIND;
 use config::kinds::shared::FREEZE;
@@ -25,7 +25,8 @@ use task::{
     ExportedModel, ModelParts, Preparation, ReadRows, TrainedModel, TrainingRows, TrialSpec,
 };
 use training::division::{self, differs, read_from, rows_differ};
-use training::split::{Split, ties};
+use training::exported::export;
+use training::split::Split;
 
 /// The kind.
 pub struct TextDetection;
@@ -44,14 +45,8 @@ const READ: usize = 256;
 /// # Errors
 /// See [`division::load`].
 pub fn load(spec: &StudySpec) -> Result<(Pages, Split), Problems> {
-    let column = |key: &str| spec.fixed.get(key).and_then(Value::as_str);
-    let columns = Columns {
-        group: column("data.group"),
-        part: column("data.split.column"),
-    };
-    division::load(spec, &|path| read(path, columns), &|pages| {
-        ties(pages, None)
-    })
+    let read = |path: &Path| read(path, Placement::of(&spec.fixed));
+    division::load(spec, &read, |pages: &Pages| &pages.samples, &|_| None)
 }
 
 /// The trivial answer, by every metric but the loss.
@@ -80,7 +75,7 @@ impl Preparation for TextDetection {
         // Who finds nothing has none of them; nothing is known of the loss.
         let trivial = |_| (metric != "loss").then(finds_nothing);
         let columns = ("pages", &split);
-        let mut prepared = division::prepared(spec, &pages, columns, fingerprint, &trivial);
+        let mut prepared = division::prepared(spec, &pages.samples, columns, fingerprint, &trivial);
         let truths = || pages.pages.iter().flat_map(|page| &page.truths);
         let ignored = truths().filter(|truth| truth.ignored).count();
         let fact = format!("{} texts, {ignored} of them ignored", truths().count());
@@ -101,16 +96,12 @@ impl Preparation for TextDetection {
             let file = spec.fixed.get(&key)?.as_str()?;
             differs(identity, (Path::new(file), &key), "the weights have", &now)
         });
-        match rows.into_iter().chain(weights).collect::<Vec<_>>() {
-            none if none.is_empty() => Ok(()),
-            problems => Err(Problems(problems)),
-        }
+        Problems(rows.into_iter().chain(weights).collect()).or(())
     }
 
     fn training_rows(&self, spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {
         let (pages, split) = load(spec)?;
-        let lines = pages.pages.iter().map(|page| page.line).collect();
-        Ok(Some(division::training_rows(spec, lines, &split)))
+        Ok(Some(division::training_rows(spec, &pages.samples, &split)))
     }
 
     fn parts(&self, spec: &StudySpec) -> ModelParts {
@@ -178,36 +169,32 @@ impl Preparation for TextDetection {
         to: (&Path, bool),
         told: &mut dyn FnMut(u64),
     ) -> anyhow::Result<ExportedModel> {
-        export(model, to, told)
+        export::<Description>(model, to, told)
     }
 
-    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
-        Some(Arc::new(DetectionFloor))
+    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<Floor>> {
+        Some(Arc::new(floor))
     }
 }
 
 /// Weights, gradients and AdamW's two moments; a batch's pictures and labels; and the states that its first convolution and
 /// the batch norm behind it keep for the backward pass: 4 bytes each, of states in bf16 2. Of a network that is frozen in part,
 /// all weights and nothing else of the first layers.
-struct DetectionFloor;
-
-impl Floor for DetectionFloor {
-    fn floor(&self, config: &Params) -> Option<u64> {
-        let size = |key: &str| usize::try_from(config.get(key)?.as_i64()?).ok();
-        let network = Network {
-            backbone: Backbone::of(config.get("model.backbone")?.as_str()?)?,
-            width: config.get("model.width")?.as_f64()?,
-            fpn_width: size("model.fpn_width")?.next_multiple_of(4),
-        };
-        let side = size("input.size")?.next_multiple_of(32);
-        let pixels = size("train.batch_size")? * side * side;
-        let first = 2 * network.widths()[0] / 4;
-        let half = config.get("train.precision")?.as_str()? == "bf16";
-        let (copies, kept) = match (size(FREEZE)?, half) {
-            (0, false) => (4, first),
-            (0, true) => (4, first / 2),
-            (_, _) => (1, 0),
-        };
-        Some(4 * (copies * network.parameters() + pixels * (3 + 4 + kept)) as u64)
-    }
+fn floor(config: &Params) -> Option<u64> {
+    let size = |key: &str| usize::try_from(config.get(key)?.as_i64()?).ok();
+    let network = Network {
+        backbone: Backbone::of(config.get("model.backbone")?.as_str()?)?,
+        width: config.get("model.width")?.as_f64()?,
+        fpn_width: size("model.fpn_width")?.next_multiple_of(4),
+    };
+    let side = size("input.size")?.next_multiple_of(32);
+    let pixels = size("train.batch_size")? * side * side;
+    let first = 2 * network.widths()[0] / 4;
+    let half = config.get("train.precision")?.as_str()? == "bf16";
+    let (copies, kept) = match (size(FREEZE)?, half) {
+        (0, false) => (4, first),
+        (0, true) => (4, first / 2),
+        (_, _) => (1, 0),
+    };
+    Some(4 * (copies * network.parameters() + pixels * (3 + 4 + kept)) as u64)
 }

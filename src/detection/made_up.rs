@@ -66,14 +66,14 @@ pub(crate) fn write(dir: &Path, side: u32) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::{Columns, read};
+    use crate::read::{Placement, read};
 
     #[test]
     fn pages_of_any_size_can_be_read_back() {
         for side in [32, 64, 640] {
             let dir = tempfile::tempdir().unwrap();
             let file = write(dir.path(), side).unwrap();
-            let pages = read(Path::new(&file), Columns::default()).unwrap();
+            let pages = read(Path::new(&file), Placement::default()).unwrap();
             pages.examine().unwrap();
             assert_eq!(pages.pages.len() as u64, PAGES);
             let (picture, truths) = page(3, side);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use training::split::{Part, Samples};
+use training::split::Samples;
 
 use crate::polygon::Polygon;
 
@@ -34,8 +34,6 @@ pub struct Page {
     pub image: PathBuf,
     /// The texts in it, in the order of the file that tells them.
     pub truths: Vec<Truth>,
-    /// Where the page is told of: the line of the file, from 1; where a page has no line its place, from 1.
-    pub line: usize,
 }
 
 /// All pages of a data set. They have no classes: all are of one.
@@ -43,9 +41,8 @@ pub struct Page {
 pub struct Pages {
     /// The pages.
     pub pages: Vec<Page>,
-    pub(crate) groups: Vec<String>,
-    pub(crate) parts: Vec<Part>,
-    class: [String; 1],
+    /// Their groups, parts and lines; where a page has no line, its place, from 1.
+    pub samples: Samples,
 }
 
 impl Pages {
@@ -53,31 +50,10 @@ impl Pages {
     pub(crate) fn new() -> Pages {
         Pages {
             pages: Vec::new(),
-            groups: Vec::new(),
-            parts: Vec::new(),
-            class: ["page".to_owned()],
+            samples: Samples {
+                classes: vec!["page".to_owned()],
+                ..Samples::default()
+            },
         }
-    }
-}
-
-impl Samples for Pages {
-    fn count(&self) -> usize {
-        self.pages.len()
-    }
-
-    fn classes(&self) -> &[String] {
-        &self.class
-    }
-
-    fn class(&self, _page: usize) -> usize {
-        0
-    }
-
-    fn group(&self, page: usize) -> Option<&str> {
-        self.groups.get(page).map(String::as_str)
-    }
-
-    fn parts(&self) -> &[Part] {
-        &self.parts
     }
 }

@@ -80,10 +80,7 @@ pub fn open(path: &Path) -> Result<RgbImage, Problems> {
 pub fn must_all_open(paths: &[PathBuf]) -> Result<(), Problems> {
     let wrong = paths.par_iter().filter_map(|path| open(path).err());
     let wrong: Vec<Problem> = wrong.flat_map_iter(|found| found.0).collect();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Problems(wrong)),
-    }
+    Problems(wrong).or(())
 }
 
 /// Decodes a picture and turns it as its EXIF data say. What shines through is white.

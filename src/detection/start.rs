@@ -31,10 +31,7 @@ pub fn weights(spec: &StudySpec) -> Result<Option<TensorFiles>, Problems> {
         let found = format!("{file}, and a space with {key}");
         spec.problem(WEIGHTS, found, "one encoder: no search over it")
     });
-    let several: Vec<Problem> = several.collect();
-    if !several.is_empty() {
-        return Err(Problems(several));
-    }
+    Problems(several.collect()).or(())?;
     let file = Path::new(file);
     let wrong = |found: String, expected: &str| Problem::in_file(file, WEIGHTS, found, expected);
     let tensors = TensorFiles::open(file, spellings).map_err(|found| {
@@ -54,13 +51,8 @@ pub fn weights(spec: &StudySpec) -> Result<Option<TensorFiles>, Problems> {
     };
     let whose = format!("the encoder {}", backbone.word());
     let misfits = tensors.misfits(&needed(&network), &whose, "model.backbone with model.width");
-    match misfits.is_empty() {
-        true => Ok(Some(tensors)),
-        false => {
-            let told = misfits.into_iter().map(|m| wrong(m.found, &m.expected));
-            Err(Problems(told.collect()))
-        }
-    }
+    let told = misfits.into_iter().map(|m| wrong(m.found, &m.expected));
+    Problems(told.collect()).or(Some(tensors))
 }
 
 /// What the file is, for a study's identity: its key and SHA-256 where there is one. Its values are compared with the checksums

@@ -57,12 +57,18 @@ pub(super) fn make_directory(dir: &Path) -> io::Result<()> {
 }
 
 /// Deletes a file, if it is there.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// What the system says.
+pub fn remove(path: &Path) -> io::Result<()> {
     gone(fs::remove_file(path))
 }
 
 /// Deletes a directory with all that is in it, if it is there. Links in it are deleted, not followed.
-pub(super) fn remove_directory(dir: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// What the system says.
+pub fn remove_directory(dir: &Path) -> io::Result<()> {
     gone(fs::remove_dir_all(dir))
 }
 

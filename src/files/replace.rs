@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
 
+pub use super::disk::{remove as delete, remove_directory as delete_directory};
 use super::{directory, disk};
 
 /// A new file on its way to its name, which it takes in [`Replacement::finish`]; dropped before, it leaves nothing.
@@ -174,22 +175,6 @@ pub fn directory_by(draft: &Path, path: &Path) -> io::Result<()> {
         disk::flush_directory(directory(draft))?;
     }
     aside.map_or(Ok(()), |old| disk::remove_directory(&old))
-}
-
-/// Deletes a directory with all that is in it, if it is there.
-///
-/// # Errors
-/// What the system says.
-pub fn delete_directory(dir: &Path) -> io::Result<()> {
-    disk::remove_directory(dir)
-}
-
-/// Deletes a file, if it is there.
-///
-/// # Errors
-/// What the system says.
-pub fn delete(path: &Path) -> io::Result<()> {
-    disk::remove(path)
 }
 
 /// Makes a directory and those above it, durably, where they are not there.

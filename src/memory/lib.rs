@@ -103,9 +103,6 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// What a task knows of a training's peak beforehand: a floor, from the sizes of its tensors alone.
-pub trait Floor: Send + Sync {
-    /// Bytes that a training of this configuration cannot do without, the context and what the
-    /// libraries take left out; `None`: nothing is known.
-    fn floor(&self, config: &Params) -> Option<u64>;
-}
+/// What a task knows of a training's peak beforehand, from the sizes of its tensors alone: the bytes that a training of this
+/// configuration cannot do without, the context and what the libraries take left out; `None`: nothing is known.
+pub type Floor = dyn Fn(&Params) -> Option<u64> + Send + Sync;

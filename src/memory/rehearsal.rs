@@ -69,7 +69,7 @@ pub struct Forecast {
 /// The points to rehearse, `count` of them at most: the middle first, then the ends. Where a floor
 /// tells points apart they spread over its range; else they are the space's low and high corner and
 /// one for each choice.
-pub fn points(space: &Space, floor: Option<&dyn Floor>, count: usize, seed: u64) -> Vec<Params> {
+pub fn points(space: &Space, floor: Option<&Floor>, count: usize, seed: u64) -> Vec<Params> {
     let mut points = vec![space.point(&Params::new())];
     let low = space.build(|_, _, domain| end(domain, false));
     let high = space.build(|_, _, domain| end(domain, true));
@@ -93,8 +93,8 @@ pub fn points(space: &Space, floor: Option<&dyn Floor>, count: usize, seed: u64)
         config.extend(params.clone());
         config
     };
-    let apart = |f: &&dyn Floor| {
-        let sizes: Vec<_> = corners.iter().map(|p| f.floor(&whole(p))).collect();
+    let apart = |f: &&Floor| {
+        let sizes: Vec<_> = corners.iter().map(|p| f(&whole(p))).collect();
         sizes.iter().any(|s| *s != sizes[0])
     };
     if let Some(floor) = floor.filter(apart) {
@@ -102,7 +102,7 @@ pub fn points(space: &Space, floor: Option<&dyn Floor>, count: usize, seed: u64)
         corners
             .extend((0..CANDIDATES).map(|_| space.build(|_, _, domain| domain.sample(&mut rng))));
         let size = |p: &Params| {
-            let bytes = floor.floor(&whole(p));
+            let bytes = floor(&whole(p));
             bytes.map_or(0.0, |b| (b.max(1) as f64).ln())
         };
         corners.retain(|p| space.violated(p).is_none());
@@ -255,12 +255,9 @@ mod tests {
         params[name].as_i64().unwrap()
     }
 
-    struct Product;
-
-    impl Floor for Product {
-        fn floor(&self, config: &Params) -> Option<u64> {
-            Some((int(config, "train.batch_size") * int(config, "tok.max_length")) as u64)
-        }
+    /// A floor.
+    fn product(config: &Params) -> Option<u64> {
+        Some((int(config, "train.batch_size") * int(config, "tok.max_length")) as u64)
     }
 
     #[test]
@@ -281,8 +278,8 @@ mod tests {
 
     #[test]
     fn with_a_floor_the_points_spread_over_sizes() {
-        let found = points(&space(), Some(&Product), 6, 0);
-        let mut sizes: Vec<u64> = found.iter().map(|p| Product.floor(p).unwrap()).collect();
+        let found = points(&space(), Some(&product), 6, 0);
+        let mut sizes: Vec<u64> = found.iter().map(|p| product(p).unwrap()).collect();
         sizes.sort_unstable();
         sizes.dedup();
         assert_eq!(sizes.len(), 6);

@@ -1,9 +1,9 @@
 //! What answers to labelled rows are worth, beside the trivial answer.
 
-use super::predict::AnyExported;
+use super::predict::{AnyExported, Known};
 use crate::{Evaluation, Score};
 use config::Baseline;
-use config::kinds::text_classification;
+use config::kinds::tabular::METRICS;
 use tabular::Scale;
 use training::baseline::trivial;
 use training::numbers;
@@ -51,79 +51,71 @@ impl Answered {
 
 /// The scores of answers to the rows of `file`.
 pub fn evaluation(exported: &AnyExported, file: String, answers: &Answered) -> Evaluation {
-    let (predicted, truth, scale) = match answers {
-        Answered::Classes(answers) => return of_classes(exported, file, answers),
+    let Known { dir, labels, .. } = exported.known();
+    let (values, confusion) = match answers {
+        Answered::Classes(answers) => (answers.metrics(), answers.confusion()),
         Answered::Numbers {
-            predicted,
-            truth,
-            scale,
-        } => (predicted, truth, scale),
+            predicted, truth, ..
+        } => (
+            numbers::metrics(predicted, truth),
+            Confusion::new(0, Vec::new()),
+        ),
     };
-    let values = numbers::metrics(predicted, truth);
-    let score = |(name, value): (String, f64)| {
-        let (answer, what) = match name.as_str() {
-            "mae" => (scale.median, "median"),
-            _ => (scale.mean, "mean"),
-        };
-        let trivial = numbers::metrics(&vec![answer; truth.len()], truth);
-        let what = format!("always the {what} in training");
-        let baseline = trivial.get(&name).map(|value| Baseline {
-            value: *value,
-            what,
-        });
-        Score {
-            name,
-            value,
-            trivial: baseline,
-            interval: None,
-        }
-    };
-    // In the kind's order.
-    let metrics = config::kinds::tabular::METRICS.iter();
-    let metrics = metrics.filter_map(|m| Some((m.name.to_owned(), *values.get(m.name)?)));
-    Evaluation {
-        model: exported.dir().display().to_string(),
-        file,
-        rows: truth.len(),
-        things: "rows",
-        labels: Vec::new(),
-        metrics: metrics.map(score).collect(),
-        classes: Vec::new(),
-        confusion: Confusion::new(0, Vec::new()),
-    }
-}
-
-fn of_classes(exported: &AnyExported, file: String, answers: &Answers) -> Evaluation {
-    let (labels, train_rows) = (exported.labels(), exported.train_rows());
-    let confusion = answers.confusion();
     let classes = confusion.by_class();
-    let rows: Vec<usize> = classes.iter().map(|c| c.support).collect();
-    let values = answers.metrics();
-    let metrics = text_classification::METRICS.iter().filter_map(|metric| {
-        let value = *values.get(metric.name)?;
-        let found = trivial(train_rows, &rows, metric.name);
-        let trivial = found.map(|(value, class)| {
-            let what = match class {
-                None => "always the shares of the classes in training".to_owned(),
-                Some(class) => format!("always {}", labels[class]),
-            };
-            Baseline { value, what }
-        });
+    let of_class: Vec<usize> = classes.iter().map(|c| c.support).collect();
+    // In the kind's order; those of classes are the same, in the same order, for all kinds.
+    let metrics = METRICS.iter().filter_map(|metric| {
         Some(Score {
             name: metric.name.to_owned(),
-            value,
-            trivial,
+            value: *values.get(metric.name)?,
+            trivial: without_reading(exported, answers, &of_class, metric.name),
             interval: None,
         })
     });
     Evaluation {
-        model: exported.dir().display().to_string(),
+        model: dir.display().to_string(),
         file,
-        rows: rows.iter().sum(),
+        rows: match answers {
+            Answered::Classes(_) => of_class.iter().sum(),
+            Answered::Numbers { truth, .. } => truth.len(),
+        },
         things: "rows",
         labels: labels.to_vec(),
         metrics: metrics.collect(),
         classes,
         confusion,
     }
+}
+
+/// The trivial answer by a metric to these rows, of which there are so many of each class.
+fn without_reading(
+    exported: &AnyExported,
+    answers: &Answered,
+    of_class: &[usize],
+    metric: &str,
+) -> Option<Baseline> {
+    let Known {
+        labels, train_rows, ..
+    } = exported.known();
+    let (value, what) = match answers {
+        Answered::Classes(_) => match trivial(train_rows, of_class, metric)? {
+            (value, None) => (
+                value,
+                "always the shares of the classes in training".to_owned(),
+            ),
+            (value, Some(class)) => (value, format!("always {}", labels[class])),
+        },
+        Answered::Numbers { truth, scale, .. } => {
+            let (answer, what) = match metric {
+                "mae" => (scale.median, "median"),
+                _ => (scale.mean, "mean"),
+            };
+            let scores = numbers::metrics(&vec![answer; truth.len()], truth);
+            (
+                *scores.get(metric)?,
+                format!("always the {what} in training"),
+            )
+        }
+    };
+    Some(Baseline { value, what })
 }

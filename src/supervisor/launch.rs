@@ -65,7 +65,7 @@ pub struct Launch {
     /// The lock on the study, see [`super::lock_study`].
     pub locked: LockedStudy,
     /// What trainings cannot do without of the devices' memory.
-    pub floor: Option<Arc<dyn Floor>>,
+    pub floor: Option<Arc<Floor>>,
     /// The library that has libtorch, where workers need it.
     pub library: Option<PathBuf>,
     /// What a rehearsal has shown before a new study.
@@ -412,7 +412,7 @@ fn start(
     prepared: Prepared,
     earlier: EarlierRuns,
     devices: &[Device],
-    floor: Option<Arc<dyn Floor>>,
+    floor: Option<Arc<Floor>>,
     storage: &Place,
 ) -> Result<(Start, Proposer), Failure> {
     let dir = storage.files();

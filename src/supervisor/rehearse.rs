@@ -24,7 +24,7 @@ pub struct Rehearsal<'a> {
     /// libtorch threads.
     pub threads: usize,
     /// What trainings cannot do without of the device's memory.
-    pub floor: Option<&'a dyn Floor>,
+    pub floor: Option<&'a Floor>,
     /// Most points.
     pub points: usize,
     /// Training steps at each.

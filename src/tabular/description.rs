@@ -2,9 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Encoding, TableRows};
+use super::{Encoding, Feature, TableRows};
+use config::kinds::shared::THRESHOLD;
+use search::space::{Params, Value};
 use task::TrialSpec;
-use training::nonlinearity::Nonlinearity;
+use training::exported::{Described, Describes, TABLE_FILE};
+use training::nonlinearity::{Nonlinearity, sizes};
+
+/// A directory that `tune export` wrote.
+pub type ExportedTable = Described<Description>;
 
 /// Everything that predictions need beside the weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,7 +60,7 @@ impl Scale {
         Scale {
             mean,
             deviation: if variance > 0.0 { variance.sqrt() } else { 1.0 },
-            median: numbers.get(numbers.len() / 2).copied().unwrap_or(0.0),
+            median: training::numbers::median(&numbers),
         }
     }
 }
@@ -73,9 +79,9 @@ impl Description {
             labels: if regression {
                 Vec::new()
             } else {
-                data.classes.clone()
+                data.samples.classes.clone()
             },
-            train_rows: training::baseline::counts_of(data, train),
+            train_rows: training::baseline::counts_of(&data.samples, train),
             scale: regression.then(|| Scale::of(numbers())),
             encoding: Encoding::learn(&data.columns, train),
             layers: trial.int("model.layers")?,
@@ -93,6 +99,36 @@ impl Description {
 
     /// Inputs and outputs of each linear layer.
     pub fn sizes(&self) -> Vec<(usize, usize)> {
-        (self.encoding).sizes((self.layers, self.hidden, self.outputs()), self.embedding)
+        let inputs = self.encoding.inputs(self.embedding);
+        sizes(inputs, (self.layers, self.hidden), self.outputs())
+    }
+
+    /// The columns that the model reads; those of `numbers` alone.
+    pub fn columns(&self, numbers: bool) -> Vec<String> {
+        let wanted = |feature: &&Feature| !numbers || matches!(feature, Feature::Numeric { .. });
+        let features = self.encoding.0.iter().filter(wanted);
+        features.map(|feature| feature.name().to_owned()).collect()
+    }
+}
+
+impl Describes for Description {
+    const FILE: &'static str = TABLE_FILE;
+    const EXPECTED: &'static str = "the description of a table's model, as `tune export` writes it";
+
+    fn misfit(&self) -> Option<String> {
+        let (format, labels, columns) = (self.format, self.labels.len(), self.encoding.0.len());
+        let of_number = self.scale.is_some();
+        let fits = of_number == (labels == 0) && labels != 1 && columns > 0;
+        (format != 1 || !fits)
+            .then(|| format!("format {format}, {labels} labels, {columns} columns"))
+    }
+
+    fn with(mut self, post: &Params) -> Description {
+        self.threshold = post.get(THRESHOLD).and_then(Value::as_f64);
+        self
+    }
+
+    fn labels(&self) -> Vec<String> {
+        self.labels.clone()
     }
 }

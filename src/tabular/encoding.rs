@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use training::rows::number;
 
 /// The cells of a column.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,11 +17,11 @@ pub enum Column {
 impl Column {
     /// Of these texts: numeric where every cell that is not empty is a finite number, unless it is said to be `categorical`.
     pub fn of(name: &str, cells: Vec<String>, categorical: bool) -> Column {
-        let number = |cell: &String| match cell.as_str() {
+        let known = |cell: &String| match cell.as_str() {
             "" => Some(f64::NAN),
-            text => text.parse().ok().filter(|x: &f64| x.is_finite()),
+            text => number(text),
         };
-        match cells.iter().map(number).collect::<Option<Vec<f64>>>() {
+        match cells.iter().map(known).collect::<Option<Vec<f64>>>() {
             Some(numbers) if !categorical => Column::Numeric(name.to_owned(), numbers),
             Some(_) | None => Column::Categorical(name.to_owned(), cells),
         }
@@ -37,18 +38,14 @@ impl Column {
     pub fn same_number(&self) -> Option<(&str, &str)> {
         let mut known: BTreeMap<u64, &str> = BTreeMap::new();
         self.cells().iter().find_map(|cell| {
-            let number: f64 = cell
-                .parse()
-                .ok()
-                .filter(|number: &f64| number.is_finite())?;
-            let first = *known.entry(number.to_bits()).or_insert(cell);
+            let first = *known.entry(number(cell)?.to_bits()).or_insert(cell);
             (first != cell).then_some((first, cell.as_str()))
         })
     }
 
     /// Of a column that holds numbers for the most part, the row of the first cell that is none, and so makes it categorical.
     pub fn no_number(&self) -> Option<(usize, &str)> {
-        let is_number = |cell: &&String| cell.parse().is_ok_and(f64::is_finite);
+        let is_number = |cell: &&String| number(cell).is_some();
         let filled = || self.cells().iter().filter(|cell| !cell.is_empty());
         let numbers = filled().filter(is_number).count();
         let mut cells = self.cells().iter().enumerate();
@@ -212,16 +209,8 @@ impl Encoding {
         })
     }
 
-    /// Inputs and outputs of each linear layer of a model with so many hidden `layers` of width `hidden` and so many
-    /// `outputs`, with an embedding of this size of each categorical column.
-    pub fn sizes(
-        &self,
-        (layers, hidden, outputs): (usize, usize, usize),
-        embedding: usize,
-    ) -> Vec<(usize, usize)> {
-        let mut ends = vec![self.width() + embedding * self.categories().count()];
-        ends.extend(std::iter::repeat_n(hidden, layers));
-        ends.push(outputs);
-        ends.windows(2).map(|pair| (pair[0], pair[1])).collect()
+    /// What the first layer is given of a row, with an embedding of this size of each categorical column.
+    pub fn inputs(&self, embedding: usize) -> usize {
+        self.width() + embedding * self.categories().count()
     }
 }

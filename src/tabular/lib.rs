@@ -2,7 +2,6 @@
 
 mod description;
 mod encoding;
-mod export;
 mod rows;
 
 use std::path::Path;
@@ -17,13 +16,13 @@ use memory::Floor;
 use search::space::{Params, Value};
 use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
 use training::baseline::{baseline, idle_threshold, over_rounds};
-use training::division::{self, rows_differ};
-use training::numbers;
-use training::split::{Part, Split, ties};
+use training::division::{self, MadeUp, rows_differ};
+use training::nonlinearity::sizes;
+use training::split::{Part, Split};
+use training::{exported, numbers};
 
-pub use description::{Description, Scale};
+pub use description::{Description, ExportedTable, Scale};
 pub use encoding::{Column, Encoded, Encoding, Feature};
-pub use export::{ExportedTable, TABLE_FILE, WEIGHTS_FILE};
 pub use rows::TableRows;
 
 /// The kind.
@@ -34,9 +33,8 @@ pub struct Tabular;
 /// # Errors
 /// See [`division::load`].
 pub fn load(spec: &StudySpec) -> Result<(TableRows, Split), Problems> {
-    division::load(spec, &|path| TableRows::read(path, spec), &|data| {
-        ties(data, None)
-    })
+    let read = |path: &Path| TableRows::read(path, spec);
+    division::load(spec, &read, |data: &TableRows| &data.samples, &|_| None)
 }
 
 impl Preparation for Tabular {
@@ -46,16 +44,13 @@ impl Preparation for Tabular {
 
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
         let (data, split) = load(spec)?;
-        let problems: Vec<Problem> = (misfits(spec, &data).into_iter())
-            .chain(idle_threshold(spec, data.classes.len()))
-            .collect();
-        if !problems.is_empty() {
-            return Err(Problems(problems));
-        }
+        let mut problems = misfits(spec, &data);
+        problems.extend(idle_threshold(spec, data.outputs()));
+        Problems(problems).or(())?;
         let trivial = |part| trivial(&data, &split, part, &spec.objective.metric);
         let columns = (data.target.as_str(), &split);
         let fingerprint = data.fingerprint();
-        let mut prepared = division::prepared(spec, &data, columns, fingerprint, &trivial);
+        let mut prepared = division::prepared(spec, &data.samples, columns, fingerprint, &trivial);
         prepared.warnings.extend(odd_columns(spec, &data));
         let of = |numeric: bool| {
             let names = data.columns.iter().filter(|c| c.is_numeric() == numeric);
@@ -77,15 +72,13 @@ impl Preparation for Tabular {
         _config: &Params,
     ) -> Result<(), Problems> {
         let (data, split) = load(spec)?;
-        match rows_differ(spec, identity, (&data.fingerprint(), &split)) {
-            Some(problem) => Err(problem.into()),
-            None => Ok(()),
-        }
+        let differ = rows_differ(spec, identity, (&data.fingerprint(), &split));
+        Problems(differ.into_iter().collect()).or(())
     }
 
     fn training_rows(&self, spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {
         let (data, split) = load(spec)?;
-        Ok(Some(division::training_rows(spec, data.lines, &split)))
+        Ok(Some(division::training_rows(spec, &data.samples, &split)))
     }
 
     fn make_up(&self, spec: &mut StudySpec, dir: &Path) -> anyhow::Result<()> {
@@ -94,13 +87,12 @@ impl Preparation for Tabular {
         }
         let target = spec.fixed.get("data.target").and_then(Value::as_str);
         let target = target.unwrap_or_default().to_owned();
-        division::make_up(spec, dir, &|out| {
-            out.write_record(["number", "name", &target])?;
-            (0..240).try_for_each(|row| {
-                let cells = [row * 37 % 101, row % 7, row % 2].map(|n: usize| n.to_string());
-                out.write_record([&cells[0], &format!("name {}", cells[1]), &cells[2]])
-            })
-        })
+        let columns: [MadeUp<'_>; 3] = [
+            ("number", &|row: usize| (row * 37 % 101).to_string()),
+            ("name", &|row: usize| format!("name {}", row % 7)),
+            (&target, &|row: usize| (row % 2).to_string()),
+        ];
+        division::make_up(spec, dir, &columns)
     }
 
     fn export(
@@ -110,16 +102,24 @@ impl Preparation for Tabular {
         to: (&Path, bool),
         told: &mut dyn FnMut(u64),
     ) -> anyhow::Result<ExportedModel> {
-        export::write(model, to, told)
+        exported::export::<Description>(model, to, told)
     }
 
-    fn floor(&self, spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
+    fn floor(&self, spec: &StudySpec, _device: Device) -> Option<Arc<Floor>> {
         let (data, split) = load(spec).ok()?;
         let rows = split.rounds().into_iter().next()?.train;
-        Some(Arc::new(TabularFloor {
-            encoding: Encoding::learn(&data.columns, &rows),
-            rows: data.lines.len(),
-            outputs: data.outputs(),
+        let encoding = Encoding::learn(&data.columns, &rows);
+        let (rows, outputs) = (data.samples.count(), data.outputs());
+        // Weights, gradients and AdamW's two moments, 4 bytes each, and the rows as they are read.
+        Some(Arc::new(move |config: &Params| {
+            let size = |key: &str| usize::try_from(config.get(key).and_then(Value::as_i64)?).ok();
+            let (layers, hidden) = (size("model.layers")?, size("model.hidden")?);
+            let embedding = size("model.embedding")?;
+            let sizes = sizes(encoding.inputs(embedding), (layers, hidden), outputs);
+            let linear: usize = sizes.iter().map(|(input, out)| (input + 1) * out).sum();
+            let tables: usize = encoding.categories().map(|count| count * embedding).sum();
+            let cells = rows * (encoding.width() + 2 * encoding.categories().count());
+            Some(4 * (4 * (linear + tables) + cells) as u64)
         }))
     }
 }
@@ -170,7 +170,8 @@ fn misfits(spec: &StudySpec, data: &TableRows) -> Vec<Problem> {
         )
     });
     let class = |name: &str| name.strip_prefix("probability.").map(str::to_owned);
-    let of_class = |name: &str| class(name).is_some_and(|class| data.classes.contains(&class));
+    let of_class =
+        |name: &str| class(name).is_some_and(|class| data.samples.classes.contains(&class));
     let taken = |name: &str| name == "prediction" || of_class(name);
     let taken = data
         .columns
@@ -182,7 +183,7 @@ fn misfits(spec: &StudySpec, data: &TableRows) -> Vec<Problem> {
         problem(
             "data.path",
             found,
-            "another name, or the column listed in data.ignore",
+            "another name, or the column listed in data.ignore and absent from files to predict",
         )
     });
     metric.into_iter().chain(dead).chain(taken).collect()
@@ -197,7 +198,7 @@ fn odd_columns(spec: &StudySpec, data: &TableRows) -> Vec<String> {
             return None;
         }
         if let Some((row, cell)) = column.no_number() {
-            let line = data.lines.get(row).copied().unwrap_or_default();
+            let line = data.samples.lines.get(row).copied().unwrap_or_default();
             return Some(format!(
                 "the column {name} holds numbers, but for cells such as {cell:?} (line {line}): so it counts as categorical; \
                  leave such cells empty, or list it in {CATEGORICAL}"
@@ -214,7 +215,7 @@ fn odd_columns(spec: &StudySpec, data: &TableRows) -> Vec<String> {
 /// The trivial answer's score on a part.
 fn trivial(data: &TableRows, split: &Split, part: Part, metric: &str) -> Option<Baseline> {
     if !data.is_regression() {
-        return baseline(data, split, part, &data.target, metric);
+        return baseline(&data.samples, split, part, &data.target, metric);
     }
     let of = |rows: &[usize]| -> Vec<f64> { rows.iter().map(|row| data.numbers[*row]).collect() };
     over_rounds(split, part, &|train, scored| {
@@ -227,32 +228,6 @@ fn trivial(data: &TableRows, split: &Split, part: Part, metric: &str) -> Option<
             ),
         ))
     })
-}
-
-/// Weights, gradients and AdamW's two moments, 4 bytes each, and the rows as they are read.
-struct TabularFloor {
-    encoding: Encoding,
-    rows: usize,
-    outputs: usize,
-}
-
-impl Floor for TabularFloor {
-    fn floor(&self, config: &Params) -> Option<u64> {
-        let size = |key: &str| usize::try_from(config.get(key).and_then(Value::as_i64)?).ok();
-        let (layers, hidden) = (size("model.layers")?, size("model.hidden")?);
-        let embedding = size("model.embedding")?;
-        let sizes = self
-            .encoding
-            .sizes((layers, hidden, self.outputs), embedding);
-        let linear: usize = sizes.iter().map(|(input, out)| (input + 1) * out).sum();
-        let tables: usize = self
-            .encoding
-            .categories()
-            .map(|count| count * embedding)
-            .sum();
-        let cells = self.rows * (self.encoding.width() + 2 * self.encoding.categories().count());
-        Some(4 * (4 * (linear + tables) + cells) as u64)
-    }
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ fn an_encoding_is_learned_of_the_rows_to_train_on_alone() {
     assert_eq!(encoded.numbers, [-1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 7.0, 0.0]);
     // Categories in their order from 1; another one, and none, is 0.
     assert_eq!(encoded.categories, [2, 1, 0, 0]);
-    assert_eq!(encoding.sizes((2, 8, 3), 4), [(6, 8), (8, 8), (8, 3)]);
+    assert_eq!(encoding.inputs(4), 6);
     let equal = Column::of("n", vec!["5".to_owned(); 3], false);
     let encoding = Encoding::learn(std::slice::from_ref(&equal), &[0, 1]);
     assert_eq!(encoding.encode(&[equal], &[2]).numbers, [0.0]);
@@ -134,7 +134,38 @@ fn every_problem_of_a_table_is_told_with_its_line() {
     let (_dir, spec) = site("y\n1\n0\n", "classification", "macro_f1");
     assert!(told(&spec).contains("no column beside the target"));
     let (_dir, spec) = site("n,y\n1,a\n2,a\n", "classification", "macro_f1");
-    assert!(told(&spec).contains("1 classes"));
+    assert!(told(&spec).contains("data.target: found only the class a"));
+}
+
+#[test]
+fn what_is_wrong_with_a_column_is_told_once_and_under_its_key() {
+    let (_dir, spec) = site("n,y\n1,1\n2,1.0\n3,0\n", "classification", "macro_f1");
+    let text = told(&spec);
+    assert!(
+        text.contains("data.target: found the labels 1 and 1.0"),
+        "{text}"
+    );
+    let (dir, mut spec) = site("", "classification", "macro_f1");
+    let path = dir.path().join("rows.jsonl");
+    let value = path.to_str().unwrap();
+    spec.fixed.insert("data.path".to_owned(), value.into());
+    std::fs::write(&path, "").unwrap();
+    let text = told(&spec);
+    assert!(text.contains("no rows"), "{text}");
+    let rows = [
+        r#"{"n": 1, "y": [1]}"#,
+        r#"{"n": 2, "y": 0}"#,
+        r#"{"n": 3, "y": 1}"#,
+    ];
+    std::fs::write(&path, rows.join("\n")).unwrap();
+    let text = told(&spec);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("column y: found a list"), "{text}");
+    // A column that no row has is one problem, not one of each row.
+    std::fs::write(&path, r#"{"n": 1, "x": 1}"#).unwrap();
+    let text = told(&spec);
+    assert!(text.contains("no column y; the rows have n, x"), "{text}");
+    assert!(!text.contains("no target"), "{text}");
 }
 
 #[test]
@@ -154,7 +185,18 @@ fn what_does_not_fit_the_target_is_refused() {
     assert!((baseline.value - 0.5).abs() < 0.1, "{}", baseline.value);
     let grid = vec!["0.5".to_owned()];
     spec.lists.insert("post.threshold".to_owned(), grid);
-    assert!(told(&spec).contains("post.threshold"));
+    let text = told(&spec);
+    assert!(text.contains("post.threshold"), "{text}");
+    assert!(text.contains("a threshold for a number"), "{text}");
+}
+
+#[test]
+fn the_median_that_is_kept_is_the_trivial_answer_of_the_check() {
+    let (_dir, spec) = site(&table(), "regression", "mae");
+    let (data, _) = load(&spec).unwrap();
+    let trial = task::TrialSpec::of_defaults(&spec, 0);
+    let about = Description::of(&trial, &data, &[0, 1]).unwrap();
+    assert_eq!(about.scale.unwrap().median, 0.5);
 }
 
 #[test]
@@ -165,7 +207,7 @@ fn a_training_needs_more_memory_with_more_and_wider_layers() {
         let mut config = spec.fixed.clone();
         config.insert("model.layers".to_owned(), layers.into());
         config.insert("model.hidden".to_owned(), hidden.into());
-        floor.floor(&config).unwrap()
+        floor(&config).unwrap()
     };
     // Inputs: n, whether there is none, code, and 8 numbers for a colour.
     let tables = 3 * 8;

@@ -1,6 +1,6 @@
 //! Early stopping, shared by the task kinds.
 
-use config::kinds::early_stopping::{MIN_DELTA, PATIENCE};
+use config::kinds::shared::{MIN_DELTA, PATIENCE};
 use search::study::Direction;
 
 use crate::TrialSpec;

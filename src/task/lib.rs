@@ -106,7 +106,7 @@ pub trait Preparation: Sync {
 
     /// What a training cannot do without of a device's memory, where the kind knows; called after
     /// [`Preparation::prepare`] went well.
-    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
+    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<Floor>> {
         None
     }
 }

@@ -36,13 +36,9 @@ const START: f64 = LN_10;
 const MAX_LR: f64 = 3.0;
 
 /// The memory that a training is told to hold, by its key.
-struct DeclaredMemory;
-
-impl Floor for DeclaredMemory {
-    fn floor(&self, config: &Params) -> Option<u64> {
-        let mib = config.get("task.memory_mb")?.as_f64()?;
-        (mib > 0.0).then_some((mib * f64::from(1 << 20)) as u64)
-    }
+fn declared_memory(config: &Params) -> Option<u64> {
+    let mib = config.get("task.memory_mb")?.as_f64()?;
+    (mib > 0.0).then_some((mib * f64::from(1 << 20)) as u64)
 }
 
 impl Preparation for Synthetic {
@@ -50,8 +46,8 @@ impl Preparation for Synthetic {
         &synthetic::KIND
     }
 
-    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<dyn Floor>> {
-        Some(Arc::new(DeclaredMemory))
+    fn floor(&self, _spec: &StudySpec, _device: Device) -> Option<Arc<Floor>> {
+        Some(Arc::new(declared_memory))
     }
 
     fn prepare(&self, spec: &StudySpec) -> Result<Prepared, Problems> {
@@ -244,7 +240,7 @@ mod tests {
     fn the_floor_is_the_memory_that_a_training_is_told_to_hold() {
         let of = |mib: Option<i64>| {
             let config = mib.map(|n| ("task.memory_mb".to_owned(), Value::Int(n)));
-            DeclaredMemory.floor(&config.into_iter().collect())
+            declared_memory(&config.into_iter().collect())
         };
         assert_eq!(of(Some(300)), Some(300 << 20));
         assert_eq!((of(Some(0)), of(None)), (None, None));

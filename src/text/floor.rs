@@ -105,14 +105,6 @@ pub fn bytes(model: &EncoderConfig, sizes: Sizes) -> u64 {
     FLOAT * (tables + blocks) + 3 * FLOAT * trained + backward.max(sizes.passing)
 }
 
-/// The floor of a study's trainings.
-struct TextFloor {
-    models: BTreeMap<String, ModelRows>,
-    /// Rows to train on.
-    rows: u64,
-    on_gpu: bool,
-}
-
 /// A model, and the rows as it reads them.
 struct ModelRows {
     config: EncoderConfig,
@@ -162,7 +154,7 @@ impl Lengths {
 }
 
 /// Of a study that was prepared; `None` where data or checkpoints can no longer be read.
-pub fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
+pub fn floor(spec: &StudySpec, device: Device) -> Option<Arc<Floor>> {
     let (data, split) = prepare::load(spec).ok()?;
     // Of several models the one with the most rows; each row is trained on in one of them.
     let rounds = split.rounds();
@@ -183,16 +175,9 @@ pub fn floor(spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
         };
         models.insert(name.to_owned(), read);
     }
-    Some(Arc::new(TextFloor {
-        models,
-        rows: most.unwrap_or(0) as u64,
-        on_gpu: device != Device::Cpu,
-    }))
-}
-
-impl Floor for TextFloor {
-    fn floor(&self, config: &Params) -> Option<u64> {
-        let read = self.models.get(config.get("model.name")?.as_str()?)?;
+    let (rows, on_gpu) = (most.unwrap_or(0) as u64, device != Device::Cpu);
+    Some(Arc::new(move |config: &Params| {
+        let read = models.get(config.get("model.name")?.as_str()?)?;
         let size = |key: &str| u64::try_from(config.get(key)?.as_i64()?).ok();
         let dropout = config.get("model.dropout").and_then(Value::as_f64);
         let frozen = size("train.freeze_encoder_layers")?;
@@ -202,15 +187,15 @@ impl Floor for TextFloor {
             1.. => &read.all,
         };
         let sizes = Sizes {
-            batch: size("train.batch_size")?.min(self.rows),
+            batch: size("train.batch_size")?.min(rows),
             length: read.train.longest(cut),
             frozen,
-            passing: passed.passing(self.on_gpu, &read.config, cut),
+            passing: passed.passing(on_gpu, &read.config, cut),
             dropout: dropout.is_some_and(|p| p > 0.0),
             checkpointing: config.get("train.grad_checkpointing") == Some(&Value::Bool(true)),
         };
         Some(bytes(&read.config, sizes))
-    }
+    }))
 }
 
 #[cfg(test)]
@@ -385,7 +370,7 @@ mod tests {
         let with = |changes: &[(&str, i64)]| {
             let mut config = site.spec.fixed.clone();
             config.extend(changes.iter().map(|(k, v)| (k.to_string(), (*v).into())));
-            floor.floor(&config).unwrap()
+            floor(&config).unwrap()
         };
         let base = with(&[]);
         // The texts have 11 tokens at most, the training split has 96 of 120 rows.
@@ -398,9 +383,9 @@ mod tests {
         let mut again = site.spec.fixed.clone();
         again.insert("train.batch_size".into(), 96.into());
         again.insert("train.grad_checkpointing".into(), true.into());
-        assert!(floor.floor(&again).unwrap() < all);
+        assert!(floor(&again).unwrap() < all);
         let mut unknown = site.spec.fixed.clone();
         unknown.insert("model.name".into(), "another".into());
-        assert_eq!(floor.floor(&unknown), None);
+        assert_eq!(floor(&unknown), None);
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use task::TrialSpec;
 pub use training::nonlinearity::Nonlinearity;
+use training::nonlinearity::sizes;
 
 /// How the vectors of a row's tokens become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,15 +82,7 @@ impl HeadConfig {
 
     /// Inputs and outputs of each layer.
     pub fn sizes(&self) -> Vec<(usize, usize)> {
-        let last = self.layers.max(1) - 1;
-        let width = |at: usize| if at == 0 { self.input } else { self.hidden };
-        let out = |at: usize| {
-            if at == last {
-                self.classes
-            } else {
-                self.hidden
-            }
-        };
-        (0..=last).map(|at| (width(at), out(at))).collect()
+        let between = (self.layers.max(1) - 1, self.hidden);
+        sizes(self.input, between, self.classes)
     }
 }

@@ -97,11 +97,7 @@ pub fn review(
         let place = Source::File(path.to_owned(), Some(leak.line));
         Problem::new(&place, key, format!("{what}: {}", leak.text), expected)
     };
-    if let Some(leak) = clash(
-        data,
-        |row| data.rows[row].group.as_deref(),
-        |row| set_of[row],
-    ) {
+    if let Some(leak) = clash(data, |row| data.samples.group(row), |row| set_of[row]) {
         let what = format!("{} in two parts of the split", count(leak.keys, "group"));
         let expected = "all rows of a group in one part: mend data.split.column";
         findings
@@ -134,7 +130,8 @@ pub fn review(
             leak.text
         ));
     }
-    let label = |row: usize| Some(data.classes[data.rows[row].class].as_str());
+    let samples = &data.samples;
+    let label = |row: usize| Some(samples.classes[samples.class[row]].as_str());
     if let Some(clash) = clash(data, |row| Some(texts.whole[row]), label) {
         findings.warnings.push(format!(
             "{} with different labels ({} rows): {}",
@@ -189,7 +186,7 @@ fn clash<'a, K: Ord>(
     shared.sort();
     let place = |row: usize| {
         let value = value(row).unwrap_or_default();
-        format!("line {} ({value})", data.rows[row].line)
+        format!("line {} ({value})", data.samples.lines[row])
     };
     // The first row, and the first one with another value.
     let places = |rows: &Vec<usize>| {
@@ -204,7 +201,7 @@ fn clash<'a, K: Ord>(
     Some(Clash {
         keys: shared.len(),
         rows: shared.iter().map(Vec::len).sum(),
-        line: data.rows[*shared.first()?.first()?].line,
+        line: data.samples.lines[*shared.first()?.first()?],
         text: text.join("; "),
     })
 }
@@ -229,23 +226,27 @@ fn count(n: usize, word: &str) -> String {
 mod tests {
     use super::*;
     use crate::data::Row;
+    use training::split::Samples;
 
     /// `(text, pair, class, group)`.
     type Line<'a> = (&'a str, Option<&'a str>, usize, Option<&'a str>);
 
     /// Rows from line 2.
     fn dataset(rows: &[Line]) -> Dataset {
-        let row = |(i, (text, pair, class, group)): (usize, &Line)| Row {
+        let row = |(text, pair, ..): &Line| Row {
             text: (*text).to_owned(),
             pair: pair.map(str::to_owned),
-            class: *class,
-            group: group.map(str::to_owned),
-            line: i + 2,
         };
+        let groups = rows.iter().filter_map(|row| row.3);
         Dataset {
-            rows: rows.iter().enumerate().map(row).collect(),
-            classes: vec!["no".into(), "yes".into()],
-            parts: Vec::new(),
+            rows: rows.iter().map(row).collect(),
+            samples: Samples {
+                classes: vec!["no".into(), "yes".into()],
+                class: rows.iter().map(|row| row.2).collect(),
+                groups: groups.map(str::to_owned).collect(),
+                parts: Vec::new(),
+                lines: (2..2 + rows.len()).collect(),
+            },
         }
     }
 

@@ -63,8 +63,7 @@ impl Preparation for TextClassification {
 
     fn training_rows(&self, spec: &StudySpec) -> Result<Option<TrainingRows>, Problems> {
         let (data, split) = prepare::load(spec)?;
-        let lines = data.rows.iter().map(|row| row.line).collect();
-        Ok(Some(division::training_rows(spec, lines, &split)))
+        Ok(Some(division::training_rows(spec, &data.samples, &split)))
     }
 
     fn parts(&self, spec: &StudySpec) -> ModelParts {
@@ -93,27 +92,20 @@ impl Preparation for TextClassification {
         // Texts of one word are there more than once.
         let allowed = Value::from("allow");
         spec.fixed.insert("data.duplicates".to_owned(), allowed);
-        division::make_up(spec, dir, &|out| made_up::write(out, &columns))
+        made_up::write(spec, dir, &columns)
     }
 
     fn export(
         &self,
         spec: &StudySpec,
         model: &TrainedModel<'_>,
-        (dir, force): (&Path, bool),
+        to: (&Path, bool),
         told: &mut dyn FnMut(u64),
     ) -> anyhow::Result<ExportedModel> {
         let name = model.config.get("model.name").and_then(Value::as_str);
         let checkpoint = Checkpoint::named(name.unwrap_or_default(), &spec.models)?;
         export::same_model(&checkpoint, model)?;
-        let export = export::Export {
-            checkpoint: &checkpoint,
-            weights: model.weights,
-            about: model.about,
-            config: model.config,
-            origin: model.origin,
-        };
-        let written = export::write(&export, dir, force, told)?;
+        let written = export::write(&checkpoint, model, to, told)?;
         let note = match &written.transformers {
             Some(class) => format!("transformers loads it as {class}"),
             None => "transformers has no such head: AutoModel loads the encoder".to_owned(),
@@ -125,7 +117,7 @@ impl Preparation for TextClassification {
         })
     }
 
-    fn floor(&self, spec: &StudySpec, device: Device) -> Option<Arc<dyn Floor>> {
+    fn floor(&self, spec: &StudySpec, device: Device) -> Option<Arc<Floor>> {
         floor::floor(spec, device)
     }
 }

@@ -1,5 +1,6 @@
 //! How well peaks of memory are predicted, with the floors that this kind of task knows, on a simulated GPU.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -40,29 +41,7 @@ struct Judged {
 }
 
 /// The floors of the simulated trainings: those of the recorded ones, to scale.
-struct Scaled(std::collections::BTreeMap<String, EncoderConfig>);
-
-impl Floor for Scaled {
-    fn floor(&self, config: &Params) -> Option<u64> {
-        let model = config["model.name"]
-            .as_str()?
-            .trim_start_matches("microsoft/");
-        let model = self.0.get(model.trim_end_matches("-uncased"))?;
-        let size = |key: &str| config[key].as_i64().map(|i| i as u64);
-        let sizes = Sizes {
-            // They were recorded on a CPU, where passes are small.
-            passing: 0,
-            batch: 1,
-            length: size("train.batch_size")? * size("tok.max_length")? / 8,
-            frozen: size("train.freeze_encoder_layers")?,
-            dropout: true,
-            checkpointing: config["train.grad_checkpointing"].as_bool()?,
-        };
-        Some((SCALE * bytes(model, sizes) as f64) as u64)
-    }
-}
-
-fn floors() -> Arc<dyn Floor> {
+fn floors() -> Arc<Floor> {
     let text = include_str!("../../tests/memory/peaks.csv");
     let models = text.lines().skip(1).map(|line| {
         let cells: Vec<&str> = line.split(',').collect();
@@ -74,10 +53,27 @@ fn floors() -> Arc<dyn Floor> {
         });
         (cells[0].to_owned(), serde_json::from_value(json).unwrap())
     });
-    Arc::new(Scaled(models.collect()))
+    let models: BTreeMap<String, EncoderConfig> = models.collect();
+    Arc::new(move |config: &Params| {
+        let model = config["model.name"]
+            .as_str()?
+            .trim_start_matches("microsoft/");
+        let model = models.get(model.trim_end_matches("-uncased"))?;
+        let size = |key: &str| config[key].as_i64().map(|i| i as u64);
+        let sizes = Sizes {
+            // They were recorded on a CPU, where passes are small.
+            passing: 0,
+            batch: 1,
+            length: size("train.batch_size")? * size("tok.max_length")? / 8,
+            frozen: size("train.freeze_encoder_layers")?,
+            dropout: true,
+            checkpointing: config["train.grad_checkpointing"].as_bool()?,
+        };
+        Some((SCALE * bytes(model, sizes) as f64) as u64)
+    })
 }
 
-fn judge(floor: Option<Arc<dyn Floor>>, trials: u64, seed: u64) -> Judged {
+fn judge(floor: Option<Arc<Floor>>, trials: u64, seed: u64) -> Judged {
     let (gpu, study) = (SimulatedGpu::new(), simulated::study());
     let configs: Vec<Params> = (0..trials)
         .map(|n| simulated::config(&study, n, seed))
@@ -131,7 +127,7 @@ fn on_the_simulated_gpu_few_trials_need_more_than_their_upper_bound() {
 }
 
 /// The median of how far the expected peak is off, as a factor, after so many measurements.
-fn error_after(floor: &Option<Arc<dyn Floor>>, measurements: u64, seed: u64) -> f64 {
+fn error_after(floor: &Option<Arc<Floor>>, measurements: u64, seed: u64) -> f64 {
     let (gpu, study) = (SimulatedGpu::new(), simulated::study());
     let config = |n| simulated::config(&study, n, seed);
     let mut predictor = Predictor::new(study.space.clone(), floor.clone());
@@ -192,11 +188,7 @@ impl Covered {
 }
 
 /// Coverage after 5 to 24 measurements, 25 to 99, and from then on; and in all.
-fn covered(
-    space: &Space,
-    floor: &Option<Arc<dyn Floor>>,
-    measured: &[(Params, u64)],
-) -> [Covered; 4] {
+fn covered(space: &Space, floor: &Option<Arc<Floor>>, measured: &[(Params, u64)]) -> [Covered; 4] {
     let mut predictor = Predictor::new(space.clone(), floor.clone());
     let mut covered = [Covered::default(); 4];
     for (n, (config, peak)) in measured.iter().enumerate() {
@@ -266,7 +258,7 @@ fn figures(covered: &[Covered; 4]) -> String {
 
 #[test]
 fn intervals_hold_from_the_fifth_measurement_on() {
-    let simulated = |floor: Option<Arc<dyn Floor>>| {
+    let simulated = |floor: Option<Arc<Floor>>| {
         together((500..503).map(|seed| {
             let (space, measured) = simulated_study(120, seed);
             covered(&space, &floor, &measured)

@@ -17,7 +17,7 @@ use search::space::{Domain, Params, Value};
 use config::Prepared;
 use training::baseline::{baseline, idle_threshold};
 use training::division::{self, data_path};
-use training::split::{Split, ties};
+use training::split::Split;
 
 /// See [`task::Preparation::prepare`].
 pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
@@ -32,10 +32,11 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
     };
     if let Some((data, split)) = &data {
         let label = Columns::of(&spec.fixed).label;
-        let trivial = |part| baseline(data, split, part, &label, &spec.objective.metric);
+        let trivial = |part| baseline(&data.samples, split, part, &label, &spec.objective.metric);
         let columns = (label.as_str(), split);
-        prepared = division::prepared(spec, data, columns, data.fingerprint(), &trivial);
-        problems.extend(idle_threshold(spec, data.classes.len()));
+        let (samples, fingerprint) = (&data.samples, data.fingerprint());
+        prepared = division::prepared(spec, samples, columns, fingerprint, &trivial);
+        problems.extend(idle_threshold(spec, samples.classes.len()));
         let found = leaks(spec, data, split, &mut prepared.facts);
         problems.extend(found.problems);
         prepared.warnings.extend(found.warnings);
@@ -62,11 +63,7 @@ pub fn prepare(spec: &StudySpec) -> Result<Prepared, Problems> {
     }
     problems.extend(knobs::refuse_dead(spec, &layers));
     prepared.warnings.extend(knobs::warnings(spec, &layers));
-    if problems.is_empty() {
-        Ok(prepared)
-    } else {
-        Err(Problems(problems))
-    }
+    Problems(problems).or(prepared)
 }
 
 /// Reads the rows and splits them.
@@ -77,17 +74,12 @@ pub fn load(spec: &StudySpec) -> Result<(Dataset, Split), Problems> {
     division::load(
         spec,
         &|path| Dataset::read(path, &Columns::of(&spec.fixed)),
-        &|data| tied(spec, data),
+        |data: &Dataset| &data.samples,
+        &|data| {
+            let together = Duplicates::of(spec) == Duplicates::Together;
+            together.then(|| TextIds::of(data).first)
+        },
     )
-}
-
-/// Which rows stay together, as the study asks.
-fn tied(spec: &StudySpec, data: &Dataset) -> Vec<usize> {
-    let texts = match Duplicates::of(spec) {
-        Duplicates::Together => Some(TextIds::of(data).first),
-        Duplicates::Error | Duplicates::Allow => None,
-    };
-    ties(data, texts.as_deref())
 }
 
 /// Texts and groups in two parts, and what else people should know of the rows.
@@ -105,7 +97,7 @@ fn leaks(
         );
         facts.push(("data".into(), fact));
     }
-    let given = !data.parts.is_empty();
+    let given = !data.samples.parts.is_empty();
     leakage::review(
         data,
         &texts,
@@ -245,7 +237,7 @@ fn ids(
             let bad = ids.iter().position(|id| *id as usize >= size);
             if let Some(at) = bad.filter(|_| problems.len() < 10) {
                 problems.push(Problem::new(
-                    &Source::File(data_path(spec).into(), Some(data.rows[row].line)),
+                    &Source::File(data_path(spec).into(), Some(data.samples.lines[row])),
                     format!("row {}, token {at}", row + 1),
                     format!("{what} {} with the model {}", ids[at], checkpoint.name),
                     format!("below {size}, the model's {limit}"),

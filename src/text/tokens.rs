@@ -5,7 +5,7 @@ use std::path::Path;
 use tokenizers::{EncodeInput, Encoding, PostProcessor, Tokenizer, TruncationDirection};
 
 use super::data::Row;
-use super::tokenizer::TokenizerFiles;
+use super::tokenizer::{TokenizerFiles, failed};
 
 /// One row's tokens, special tokens included.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -256,10 +256,6 @@ fn input(row: &Row) -> EncodeInput<'_> {
         Some(pair) => EncodeInput::Dual(row.text.as_str().into(), pair.as_str().into()),
         None => EncodeInput::Single(row.text.as_str().into()),
     }
-}
-
-fn failed(error: tokenizers::Error) -> anyhow::Error {
-    anyhow::anyhow!("the tokeniser: {error}")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use detection::description::ExportedDetector;
 use detection::finds_nothing;
 use detection::metric::{self, Counts};
 use detection::picture::must_all_open;
-use detection::read::{Columns, read};
+use detection::read::{Placement, read};
 use messages::{Exit, Failure};
 use report::ProgressBar;
 use request::evaluation::{Answered, evaluation};
@@ -15,7 +15,7 @@ use request::{Evaluation, Score, evaluation_json, evaluation_text};
 use search::study::rng;
 use serde_json::json;
 use text::checkpoint::Checkpoint;
-use text::embedding::{Embedded, EmbeddingStep, Plan};
+use text::embedding::{Embedded, EmbeddingStep};
 use training::exported::directory;
 use training::scores::Confusion;
 
@@ -54,7 +54,7 @@ pub fn predict(wanted: &Predict) -> Result<Exit, Failure> {
         out: wanted.out.as_deref(),
         shape: wanted.shape,
         columns: &wanted.columns,
-        labels: exported.labels(),
+        labels: exported.known().labels,
     };
     let step = &mut |rows: usize| bar.advance(rows as u64);
     let print = &mut |text: &str| Ok(report::data(text)?);
@@ -105,7 +105,7 @@ pub fn evaluate(wanted: &Evaluate) -> Result<Exit, Failure> {
 /// Scores a text detector on pages whose texts are known, and prints the scores.
 pub fn evaluate_pages(wanted: &EvaluatePages) -> Result<Exit, Failure> {
     let exported = ExportedDetector::open(&wanted.model)?;
-    let pages = read(&wanted.pages, Columns::default())?.pages;
+    let pages = read(&wanted.pages, Placement::default())?.pages;
     load(wanted.device)?;
     let detector = Detector::open(&exported, wanted.device);
     let detector = detector.map_err(|e| Failure::input(format!("{e:#}")))?;
@@ -150,21 +150,11 @@ pub fn embed(wanted: &Embed) -> Result<Exit, Failure> {
     let checkpoint = Checkpoint::named(&wanted.model, &wanted.models)?;
     let texts = Input::texts(&wanted.file, &wanted.columns)?;
     let rows = texts.rows()?;
-    let device = wanted.device;
-    let plan = Plan {
-        checkpoint: &checkpoint,
-        rows: &rows,
-        max_length: wanted.max_length,
-        batch_size: wanted.batch_size,
-        pooling: wanted.pooling,
-        device,
-        out: &wanted.out,
-    };
     let mut bar = None;
-    let done = crate::train::text::embed(&plan, &mut |step| match step {
+    let done = crate::train::text::embed(&checkpoint, &rows, wanted, &mut |step| match step {
         EmbeddingStep::Began { rows, bytes } => {
             if wanted.loud {
-                let size = report::size(bytes);
+                let (size, device) = (report::size(bytes), wanted.device);
                 // A reader that has gone away does not end the work.
                 let _ = report::out(&format!("{rows} rows, {size} to write, on {device}\n"));
             }

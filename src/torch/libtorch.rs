@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
+use anyhow::Result;
 use device::Device;
-use task::Open;
+use task::{Open, Task};
 use worker::Libtorch;
 
-use crate::train::detection::DetectionTask;
-use crate::train::tabular::TabularTask;
-use crate::train::text::TextTask;
+use crate::train::detection::DetectionKind;
+use crate::train::tabular::TabularKind;
+use crate::train::text::TextKind;
+use crate::train::{Kind, TorchTask};
 use crate::{faults, gpu};
+use config::StudySpec;
 use config::kinds::{detection, tabular, text_classification};
 
 /// libtorch.
@@ -45,16 +48,14 @@ fn start(terminated: fn(&str), trace: Option<&Path>) {
 
 fn open(kind: &str) -> Option<Open> {
     let opens: [(&str, Open); 3] = [
-        (text_classification::KIND.name, |spec, device| {
-            Ok(Box::new(TextTask::open(spec, device)?))
-        }),
-        (tabular::KIND.name, |spec, device| {
-            Ok(Box::new(TabularTask::open(spec, device)?))
-        }),
-        (detection::KIND.name, |spec, device| {
-            Ok(Box::new(DetectionTask::open(spec, device)?))
-        }),
+        (text_classification::KIND.name, opened::<TextKind>),
+        (tabular::KIND.name, opened::<TabularKind>),
+        (detection::KIND.name, opened::<DetectionKind>),
     ];
     let of_kind = opens.into_iter().find(|(name, _)| *name == kind);
     of_kind.map(|(_, open)| open)
+}
+
+fn opened<K: Kind + 'static>(spec: &StudySpec, device: Device) -> Result<Box<dyn Task>> {
+    Ok(Box::new(TorchTask::<K>::open(spec, device)?))
 }

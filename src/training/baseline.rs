@@ -16,7 +16,7 @@ pub const OF_SHARES: [&str; 4] = ["loss", "log_loss", "auroc", "auprc"];
 /// With folds a trial's value is the mean over them, and so is this; on the test part it is learned
 /// from all rows of the folds.
 pub fn baseline(
-    data: &dyn Samples,
+    data: &Samples,
     split: &Split,
     part: Part,
     label: &str,
@@ -31,10 +31,7 @@ pub fn baseline(
                     "always predicting the shares of the classes of {label} in the training rows"
                 )
             }
-            Some(class) => format!(
-                "always predicting class {} of {label}",
-                data.classes()[class]
-            ),
+            Some(class) => format!("always predicting class {} of {label}", data.classes[class]),
         };
         Some((value, what))
     })
@@ -103,15 +100,15 @@ fn always(class: usize, counts: &[usize]) -> task::Metrics {
 }
 
 /// Rows of each class in one part.
-pub fn counts(data: &dyn Samples, split: &Split, part: Part) -> Vec<usize> {
+pub fn counts(data: &Samples, split: &Split, part: Part) -> Vec<usize> {
     counts_of(data, &split.rows(part))
 }
 
 /// Of these rows, how many there are of each class.
-pub fn counts_of(data: &dyn Samples, rows: &[usize]) -> Vec<usize> {
-    let mut counts = vec![0; data.classes().len()];
+pub fn counts_of(data: &Samples, rows: &[usize]) -> Vec<usize> {
+    let mut counts = vec![0; data.classes.len()];
     for row in rows {
-        counts[data.class(*row)] += 1;
+        counts[data.class[*row]] += 1;
     }
     counts
 }
@@ -126,6 +123,8 @@ pub fn idle_threshold(spec: &StudySpec, classes: usize) -> Option<Problem> {
             "a threshold, but {} is of probabilities",
             spec.objective.metric
         ),
+        // Numbers are all of one.
+        (1, _) => "a threshold for a number".to_owned(),
         _ => format!("a threshold for {classes} classes"),
     };
     let expected = "no such key, or two classes and a metric of predicted classes such as macro_f1";

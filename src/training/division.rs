@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::baseline::{counts, counts_of};
-use super::split::{Part, Samples, Split, split};
+use super::split::{Part, Samples, Split, split, ties};
 use anyhow::Context;
 use config::{Baseline, Prepared, Problem, Problems, StudySpec, TestSplit};
 use files::watched::WatchedFile;
@@ -19,14 +19,16 @@ pub fn data_path(spec: &StudySpec) -> &Path {
     Path::new(path.unwrap_or_default())
 }
 
-/// Reads rows with `read` and splits them; rows stay together of which `tied` says so ([`split`]).
+/// Reads rows with `read` and splits them; `of` is what a split knows of them. Those of a group stay together, and those
+/// to whose texts `texts` gives one number ([`ties`]).
 ///
 /// # Errors
 /// Problems of the data, of the fractions, or a part that lacks a class.
-pub fn load<D: Samples>(
+pub fn load<D>(
     spec: &StudySpec,
     read: &dyn Fn(&Path) -> Result<D, Problems>,
-    tied: &dyn Fn(&D) -> Vec<usize>,
+    of: fn(&D) -> &Samples,
+    texts: &dyn Fn(&D) -> Option<Vec<usize>>,
 ) -> Result<(D, Split), Problems> {
     let mut problems = Vec::new();
     let fractions = fractions(spec).map_err(|problem| problems.push(problem));
@@ -42,37 +44,34 @@ pub fn load<D: Samples>(
     let (Some(data), Ok(fractions), Some(path)) = (data, fractions, path) else {
         return Err(Problems(problems));
     };
-    let ties = tied(&data);
-    let split = cut(spec, &data, &ties, fractions);
-    if let Some(problem) = too_many_folds(spec, &data, &ties, &split) {
+    let samples = of(&data);
+    let ties = ties(samples, texts(&data).as_deref());
+    let split = cut(spec, samples, &ties, fractions);
+    if let Some(problem) = too_many_folds(spec, samples, &ties, &split) {
         return Err(problem.into());
     }
-    let given = !data.parts().is_empty();
+    let given = !samples.parts.is_empty();
     for (name, rows) in split.sets() {
         let test = name == Part::Test.name();
         // A test part is asked for by its share, or by a column that has rows of it.
         if !test || (given && !rows.is_empty()) || (!given && fractions[2] > 0.0) {
-            problems.extend(lacking(path, &data, &name, &rows));
+            problems.extend(lacking(path, samples, &name, &rows));
         }
     }
-    if problems.is_empty() {
-        Ok((data, split))
-    } else {
-        Err(Problems(problems))
-    }
+    Problems(problems).or((data, split))
 }
 
 /// More folds than rows, or groups of rows, of a class: then no fold can be without a gap.
 fn too_many_folds(
     spec: &StudySpec,
-    data: &dyn Samples,
+    data: &Samples,
     ties: &[usize],
     split: &Split,
 ) -> Option<Problem> {
     let folds = split.folds();
-    let mut groups = vec![BTreeSet::new(); data.classes().len()];
+    let mut groups = vec![BTreeSet::new(); data.classes.len()];
     for row in folds.iter().flatten() {
-        groups[data.class(*row)].insert(ties[*row]);
+        groups[data.class[*row]].insert(ties[*row]);
     }
     let (class, groups) = groups.iter().enumerate().min_by_key(|(_, g)| g.len())?;
     let most = groups.len();
@@ -83,7 +82,7 @@ fn too_many_folds(
     let found = format!(
         "{} folds, and {most} {what} of class {} outside the test part",
         folds.len(),
-        data.classes()[class]
+        data.classes[class]
     );
     let expected = match most {
         0 | 1 => "at least two such for folds at all: more rows, or no folds".to_owned(),
@@ -93,10 +92,10 @@ fn too_many_folds(
 }
 
 /// The parts of the rows, drawn or as the data's column has them, and the folds.
-fn cut(spec: &StudySpec, data: &dyn Samples, ties: &[usize], fractions: [f64; 3]) -> Split {
+fn cut(spec: &StudySpec, data: &Samples, ties: &[usize], fractions: [f64; 3]) -> Split {
     let whole = |key: &str| spec.fixed.get(key).and_then(Value::as_i64).unwrap_or(0);
     let seed = whole("data.split.seed") as u64;
-    let mut parts = match data.parts() {
+    let mut parts = match data.parts.as_slice() {
         [] => split(data, ties, fractions, &mut rng(seed, 0, "split")),
         given => Split::given(given.to_vec()),
     };
@@ -130,12 +129,12 @@ fn fractions(spec: &StudySpec) -> Result<[f64; 3], Problem> {
 }
 
 /// The classes that a part or a fold has no row of; the first few.
-fn lacking(path: &Path, data: &dyn Samples, name: &str, rows: &[usize]) -> Vec<Problem> {
+fn lacking(path: &Path, data: &Samples, name: &str, rows: &[usize]) -> Vec<Problem> {
     let counts = counts_of(data, rows);
     let absent: Vec<usize> = (0..counts.len()).filter(|c| counts[*c] == 0).collect();
     let of = |class: &usize| {
         let all = (0..data.count())
-            .filter(|r| data.class(*r) == *class)
+            .filter(|r| data.class[*r] == *class)
             .count();
         let part = if name.starts_with("fold") {
             ""
@@ -144,7 +143,7 @@ fn lacking(path: &Path, data: &dyn Samples, name: &str, rows: &[usize]) -> Vec<P
         };
         format!(
             "no row of class {} in the {name}{part} ({all} rows of it in the file)",
-            data.classes()[*class]
+            data.classes[*class]
         )
     };
     let mut found: Vec<String> = absent.iter().take(LISTED).map(of).collect();
@@ -161,11 +160,11 @@ fn lacking(path: &Path, data: &dyn Samples, name: &str, rows: &[usize]) -> Vec<P
 /// Problems of one kind that are spelled out.
 const LISTED: usize = 5;
 
-/// What of divided rows is trained on; `lines` are those on which the rows start.
-pub fn training_rows(spec: &StudySpec, lines: Vec<usize>, split: &Split) -> TrainingRows {
+/// What of divided rows is trained on.
+pub fn training_rows(spec: &StudySpec, samples: &Samples, split: &Split) -> TrainingRows {
     TrainingRows {
         file: data_path(spec).display().to_string(),
-        lines,
+        lines: samples.lines.clone(),
         train: split
             .rounds()
             .into_iter()
@@ -174,19 +173,25 @@ pub fn training_rows(spec: &StudySpec, lines: Vec<usize>, split: &Split) -> Trai
     }
 }
 
-/// Rows that nobody wrote in the place of a study's: those that `write` writes to a file.
+/// A column of rows that nobody wrote: its name, and the cell of each row.
+pub type MadeUp<'a> = (&'a str, &'a dyn Fn(usize) -> String);
+
+/// Rows that nobody wrote, of these columns, in the place of a study's.
 ///
 /// # Errors
 /// They cannot be written.
-pub fn make_up(
-    spec: &mut StudySpec,
-    dir: &Path,
-    write: &dyn Fn(&mut csv::Writer<std::fs::File>) -> csv::Result<()>,
-) -> anyhow::Result<()> {
+pub fn make_up(spec: &mut StudySpec, dir: &Path, columns: &[MadeUp<'_>]) -> anyhow::Result<()> {
+    const ROWS: usize = 240;
     let path = dir.join("rows.csv").display().to_string();
-    let mut out = csv::Writer::from_path(&path).with_context(|| path.clone())?;
-    write(&mut out).with_context(|| path.clone())?;
-    out.flush().with_context(|| path.clone())?;
+    let write = || -> csv::Result<()> {
+        let mut out = csv::Writer::from_path(&path)?;
+        out.write_record(columns.iter().map(|(name, _)| name))?;
+        for row in 0..ROWS {
+            out.write_record(columns.iter().map(|(_, cell)| cell(row)))?;
+        }
+        Ok(out.flush()?)
+    };
+    write().with_context(|| path.clone())?;
     read_from(spec, &path);
     Ok(())
 }
@@ -203,7 +208,7 @@ pub fn read_from(spec: &mut StudySpec, path: &str) {
 /// What `tune check` tells of rows whose classes are those of the column `label`, and of their parts.
 pub fn facts(
     spec: &StudySpec,
-    data: &dyn Samples,
+    data: &Samples,
     (label, split): (&str, &Split),
     facts: &mut Vec<(String, String)>,
 ) {
@@ -211,7 +216,7 @@ pub fn facts(
     let share = |counts: &[usize]| {
         let total: usize = counts.iter().sum();
         let each: Vec<String> = data
-            .classes()
+            .classes
             .iter()
             .zip(counts)
             .map(|(class, n)| {
@@ -225,7 +230,7 @@ pub fn facts(
     let all = share(&counts_of(data, &every));
     let mut tell = |fact: String| facts.push(("data".into(), fact));
     tell(format!("{rows} rows in {}", data_path(spec).display()));
-    if data.classes().len() > 1 {
+    if data.classes.len() > 1 {
         tell(format!("classes of {label}: {all}"));
     }
     if let Some(column) = spec.fixed.get("data.group").and_then(Value::as_str) {
@@ -260,7 +265,7 @@ pub fn facts(
 /// `label` the column that is predicted.
 pub fn prepared(
     spec: &StudySpec,
-    data: &dyn Samples,
+    data: &Samples,
     (label, split): (&str, &Split),
     fingerprint: String,
     trivial: &dyn Fn(Part) -> Option<Baseline>,

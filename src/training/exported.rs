@@ -1,12 +1,14 @@
 //! A trained model of any kind as a directory of its own, written whole or not at all.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use config::{Problem, Problems, Source};
+use config::{Problem, Problems};
 use files::{bounded, replace};
+use search::space::Params;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use task::{ExportedModel, TrainedModel};
@@ -89,60 +91,93 @@ pub fn directory<T>(
     Ok(description)
 }
 
-/// Writes a directory of a model that a file of this name describes, its weights as they were kept, and where it comes
-/// from. `labels` are its classes.
+/// What is said of a trained model beside its weights, by kinds whose files are their own.
+pub trait Describes: Serialize + DeserializeOwned {
+    /// The file that says it.
+    const FILE: &'static str;
+
+    /// What the file is expected to be.
+    const EXPECTED: &'static str;
+
+    /// What of it cannot be.
+    fn misfit(&self) -> Option<String>;
+
+    /// With these parameters after training.
+    #[must_use]
+    fn with(self, post: &Params) -> Self;
+
+    /// The classes; none of a number, or of pictures.
+    fn labels(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A directory that `tune export` wrote, checked; the weights are not read.
+#[derive(Debug, Clone)]
+pub struct Described<T> {
+    /// Where it lies.
+    pub dir: PathBuf,
+    /// What it is.
+    pub description: T,
+}
+
+impl<T: Describes> Described<T> {
+    /// Reads a directory.
+    ///
+    /// # Errors
+    /// The problem found, with its file.
+    pub fn open(dir: &Path) -> Result<Described<T>, Problems> {
+        let file = dir.join(T::FILE);
+        let read = || -> Result<T, String> {
+            let bytes = bounded::read(&file, bounded::DESCRIPTION).map_err(|e| e.to_string())?;
+            let found: T = serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
+            found.misfit().map_or(Ok(found), Err)
+        };
+        let description = read().map_err(|found| Problem::of_file(&file, found, T::EXPECTED))?;
+        Ok(Described {
+            dir: dir.to_owned(),
+            description,
+        })
+    }
+
+    /// The files that it is read from.
+    pub fn files(&self) -> [PathBuf; 2] {
+        [T::FILE, WEIGHTS_FILE].map(|name| self.dir.join(name))
+    }
+}
+
+/// Writes a directory of a model: what is said of it, its weights as they were kept, and where it comes from. See
+/// [`task::Preparation::export`].
 ///
 /// # Errors
-/// See [`directory`].
-pub fn described(
-    (file, about): (&str, &Json),
-    labels: Vec<String>,
+/// See [`directory`]; or what is kept beside the weights is something else.
+pub fn export<T: Describes>(
     model: &TrainedModel<'_>,
     (dir, force): (&Path, bool),
     told: &mut dyn FnMut(u64),
 ) -> Result<ExportedModel> {
+    let about: T = serde_json::from_value(Json::Object(model.about.clone()))?;
+    let post: Params = match model.about.get("post") {
+        Some(post) => serde_json::from_value(post.clone())?,
+        None => Params::new(),
+    };
+    let about = about.with(&post);
+    let json = serde_json::to_value(&about)?;
     directory(dir, force, &mut |partial| {
         told(fs::metadata(model.weights)?.len());
-        let json =
+        let write =
             |name: &str, content: &Json| fs::write(partial.join(name), format!("{content:#}\n"));
-        json(file, about)?;
-        json(ORIGIN_FILE, model.origin)?;
+        write(T::FILE, &json)?;
+        write(ORIGIN_FILE, model.origin)?;
         let weights = partial.join(WEIGHTS_FILE);
         fs::copy(model.weights, &weights)?;
         // They were written for nobody else to read.
-        fs::set_permissions(&weights, fs::metadata(partial.join(file))?.permissions())?;
+        fs::set_permissions(&weights, fs::metadata(partial.join(T::FILE))?.permissions())?;
         Ok(())
     })?;
     Ok(ExportedModel {
-        labels,
+        labels: about.labels(),
         transformers: None,
-        note: format!("{file} says what the weights are of"),
+        note: format!("{} says what the weights are of", T::FILE),
     })
-}
-
-/// What a file of an exported directory says of the model; `misfit` tells what of it cannot be.
-///
-/// # Errors
-/// It cannot be read, or is not what was `expected`.
-pub fn read_description<T: DeserializeOwned>(
-    file: &Path,
-    expected: &str,
-    misfit: impl FnOnce(&T) -> Option<String>,
-) -> Result<T, Problems> {
-    let read = || -> Result<T, String> {
-        let bytes = bounded::read(file, bounded::DESCRIPTION).map_err(|e| e.to_string())?;
-        let found = serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
-        misfit(&found).map_or(Ok(found), Err)
-    };
-    Ok(read().map_err(|found| problem(file, None, found, expected))?)
-}
-
-/// A problem with a file of an exported directory.
-pub fn problem(file: &Path, key: Option<&str>, found: String, expected: &str) -> Problem {
-    Problem {
-        source: Source::File(file.to_owned(), None),
-        key: key.map(str::to_owned),
-        found,
-        expected: expected.to_owned(),
-    }
 }

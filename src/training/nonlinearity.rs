@@ -24,3 +24,23 @@ impl Nonlinearity {
         self.into()
     }
 }
+
+/// Inputs and outputs of each of the linear layers that lead from so many numbers to `out`, with so many layers of a width
+/// in `between`.
+pub fn sizes(input: usize, (between, width): (usize, usize), out: usize) -> Vec<(usize, usize)> {
+    let mut ends = vec![input];
+    ends.extend(std::iter::repeat_n(width, between));
+    ends.push(out);
+    ends.windows(2).map(|pair| (pair[0], pair[1])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_layer_reads_what_the_one_below_it_writes() {
+        assert_eq!(sizes(6, (2, 8), 3), [(6, 8), (8, 8), (8, 3)]);
+        assert_eq!(sizes(6, (0, 8), 3), [(6, 3)]);
+    }
+}

@@ -25,6 +25,12 @@ pub fn metrics(predicted: &[f64], truth: &[f64]) -> Metrics {
     ])
 }
 
+/// The middle one of numbers in ascending order, or the mean of the two in the middle; 0 of none.
+pub fn median(sorted: &[f64]) -> f64 {
+    let at = |twice: usize| sorted.get(twice / 2).copied().unwrap_or(0.0);
+    (at(sorted.len().saturating_sub(1)) + at(sorted.len())) / 2.0
+}
+
 /// The best constant answer by the numbers to train on: their median for the mean absolute error, else their mean. Its
 /// score on others, and what it is; `None` for a metric that there is not.
 pub fn trivial(train: &[f64], scored: &[f64], metric: &str) -> Option<(f64, &'static str)> {
@@ -32,11 +38,7 @@ pub fn trivial(train: &[f64], scored: &[f64], metric: &str) -> Option<(f64, &'st
         "mae" => {
             let mut sorted = train.to_vec();
             sorted.sort_by(f64::total_cmp);
-            let at = |from_end: usize| sorted.get(from_end / 2).copied().unwrap_or(0.0);
-            (
-                (at(train.len().saturating_sub(1)) + at(train.len())) / 2.0,
-                "median",
-            )
+            (median(&sorted), "median")
         }
         _ => (
             train.iter().sum::<f64>() / train.len().max(1) as f64,
@@ -60,6 +62,13 @@ mod tests {
         assert!((found["r2"] - (1.0 - 8.0 / 6.0)).abs() < 1e-12);
         assert_eq!(metrics(&[2.0, 2.0], &[2.0, 2.0])["r2"], 1.0);
         assert_eq!(metrics(&[2.0, 3.0], &[2.0, 2.0])["r2"], 0.0);
+    }
+
+    #[test]
+    fn of_an_even_number_the_median_is_between_the_two_in_the_middle() {
+        assert_eq!(median(&[1.0, 2.0, 9.0]), 2.0);
+        assert_eq!(median(&[1.0, 3.0]), 2.0);
+        assert_eq!(median(&[]), 0.0);
     }
 
     #[test]

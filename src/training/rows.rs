@@ -1,14 +1,15 @@
 //! What labelled rows have in common, whatever they are rows of: their file, their parts and groups, and the names of their
 //! classes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use super::split::Part;
+use super::split::{Part, Samples};
 use super::table::{self, FileProblems, Format, Place, Table};
+use search::space::{Params, Value};
 
 /// The file of a study's rows; `None`: it cannot be read, which is noted.
-pub fn open(path: &Path, problems: &mut FileProblems) -> Option<(Format, Table)> {
+fn open(path: &Path, problems: &mut FileProblems) -> Option<(Format, Table)> {
     let format = Format::of(path).and_then(|format| match format {
         Format::Csv | Format::Jsonl => Ok(format),
         Format::Text => Err("a .txt file".to_owned()),
@@ -19,33 +20,148 @@ pub fn open(path: &Path, problems: &mut FileProblems) -> Option<(Format, Table)>
     Some((format, table))
 }
 
-/// A column, where there is one for this, and its cell.
-pub type CellOf<'a> = (Option<&'a str>, Option<&'a str>);
-
-/// Notes a row without a group or with no part's name, where columns say them. Its part.
-pub fn check_placement(
-    place: Place,
-    group: CellOf<'_>,
-    part: CellOf<'_>,
-    problems: &mut FileProblems,
-) -> Option<Part> {
-    let mut wrong = |column: &str, found: &str, expected: &str| {
-        problems.row(place.line, place.cell(column), found, expected);
-    };
-    if let (Some(column), None | Some("")) = group {
-        wrong(column, "no group", "a group in every row");
-    }
-    let (column, word) = (part.0?, part.1.unwrap_or_default());
-    let part = Part::of_word(word);
-    if part.is_none() {
-        let expected = "train, validation (valid, val, dev) or test in every row";
-        wrong(column, &format!("the part \"{word}\""), expected);
-    }
-    part
+/// The columns that say where rows belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Placement<'a> {
+    /// Rows with the same value stay in one part.
+    pub group: Option<&'a str>,
+    /// The row's part.
+    pub part: Option<&'a str>,
 }
 
-/// One class written in two ways would be two classes.
-pub fn same_numbers(classes: &[String], problems: &mut FileProblems) {
+impl Placement<'_> {
+    /// As a study's keys name them.
+    pub fn of(keys: &Params) -> Placement<'_> {
+        let name = |key: &str| keys.get(key).and_then(Value::as_str);
+        Placement {
+            group: name("data.group"),
+            part: name("data.split.column"),
+        }
+    }
+}
+
+/// What is read of a file of labelled rows.
+pub struct Wanted<'a> {
+    /// The key and the column of what is predicted.
+    pub target: (&'static str, &'a str),
+    /// What is told of a row without it: what was found, and what was expected.
+    pub without: [&'static str; 2],
+    /// Where rows belong.
+    pub placement: Placement<'a>,
+    /// The keys and names of further columns that must be there.
+    pub others: Vec<(&'static str, &'a str)>,
+}
+
+impl Wanted<'_> {
+    /// Whether all columns that are named are there; one that is not, or is there twice, is noted.
+    fn check(&self, table: &Table, have: &str, problems: &mut FileProblems) -> bool {
+        let Placement { group, part } = self.placement;
+        let placed = [("data.group", group), ("data.split.column", part)];
+        let placed = placed
+            .into_iter()
+            .filter_map(|(key, name)| Some((key, name?)));
+        let named = self.others.iter().copied().chain([self.target]);
+        let mut all = true;
+        for (key, name) in named.chain(placed) {
+            if !table::is_there(name, table.columns(), key, problems) {
+                let there = table::listed(table.columns());
+                let found = format!("no column {name}; {have} {there}");
+                problems.file(key, found, "a column of the file");
+                all = false;
+            }
+        }
+        all
+    }
+}
+
+/// Reads a study's file: `row` is shown each row, and takes what a model reads of it. Gives what a split has to know of the
+/// rows, all but their classes ([`Samples::classify`]), and the targets, trimmed, with their places. Of CSV that lacks a
+/// column no row is looked at.
+pub fn read(
+    path: &Path,
+    wanted: &Wanted<'_>,
+    problems: &mut FileProblems,
+    row: &mut dyn FnMut(&Table, &mut FileProblems),
+) -> (Samples, Vec<(String, Place)>) {
+    let (mut samples, mut targets) = (Samples::default(), Vec::new());
+    let Some((format, mut table)) = open(path, problems) else {
+        return (samples, targets);
+    };
+    if format == Format::Csv && !wanted.check(&table, "the file has", problems) {
+        return (samples, targets);
+    }
+    let ((_, column), [found, expected]) = (wanted.target, wanted.without);
+    let mut of_cells = FileProblems::new(path);
+    while table.advance(problems) {
+        let place = table.place();
+        let target = table.text(column, &mut of_cells);
+        let known = target.is_ok();
+        let target = target.ok().flatten().unwrap_or_default();
+        // What cannot be read has been told.
+        if known && target.trim().is_empty() {
+            of_cells.row(place.line, place.cell(column), found, expected);
+        }
+        samples.take(&table, wanted.placement, &mut of_cells);
+        row(&table, &mut of_cells);
+        targets.push((target.trim().to_owned(), place));
+    }
+    // What JSON lines have is known at their end. A column that all of them lack is one problem, not one of each row.
+    let unknown = format == Format::Jsonl && !table.columns().is_empty();
+    if !unknown || wanted.check(&table, "the rows have", problems) {
+        problems.extend(of_cells);
+    }
+    (samples, targets)
+}
+
+impl Samples {
+    /// Takes in where the row at which a table is stands, and where it belongs.
+    pub fn take(&mut self, table: &Table, placement: Placement<'_>, problems: &mut FileProblems) {
+        let place = table.place();
+        self.lines.push(place.line);
+        if let Some(column) = placement.group
+            && let Ok(group) = table.text(column, problems)
+        {
+            let group = group.unwrap_or_default();
+            if group.is_empty() {
+                let expected = "a group in every row";
+                problems.row(place.line, place.cell(column), "no group", expected);
+            }
+            self.groups.push(group);
+        }
+        if let Some(column) = placement.part
+            && let Ok(word) = table.text(column, problems)
+        {
+            let word = word.unwrap_or_default();
+            let part = Part::of_word(&word);
+            if part.is_none() {
+                let found = format!("the part \"{word}\"");
+                let expected = "train, validation (valid, val, dev) or test in every row";
+                problems.row(place.line, place.cell(column), found, expected);
+            }
+            self.parts.extend(part);
+        }
+    }
+
+    /// Numbers the classes that are the labels of the rows; `key` names their column.
+    pub fn classify(&mut self, labels: &[String], key: &str, problems: &mut FileProblems) {
+        self.classes = classes(labels);
+        let expected = "at least two classes";
+        match self.classes.as_slice() {
+            // Of a file that was not read to its end, nothing is known of them.
+            _ if problems.fatal() => {}
+            [] => problems.file("data.path", "no labelled rows".to_owned(), expected),
+            [only] => problems.file(key, format!("only the class {only}"), expected),
+            [_, _, ..] => same_numbers(&self.classes, key, problems),
+        }
+        let names = self.classes.iter().map(String::as_str);
+        let class: HashMap<&str, usize> = names.zip(0..).collect();
+        let place = |label: &String| class.get(label.as_str()).copied().unwrap_or(0);
+        self.class = labels.iter().map(place).collect();
+    }
+}
+
+/// One class of the column that `key` names, written in two ways, would be two classes.
+fn same_numbers(classes: &[String], key: &str, problems: &mut FileProblems) {
     let mut numbers: Vec<(f64, &str)> = (classes.iter())
         .filter_map(|label| Some((as_number(label)?, label.as_str())))
         .collect();
@@ -55,7 +171,7 @@ pub fn same_numbers(classes: &[String], problems: &mut FileProblems) {
             && a == b
         {
             problems.file(
-                "data.label",
+                key,
                 format!("the labels {label} and {other}"),
                 "one way of writing a number or a truth value",
             );
@@ -68,8 +184,13 @@ pub fn as_number(label: &str) -> Option<f64> {
     match label.to_ascii_lowercase().as_str() {
         "true" => Some(1.0),
         "false" => Some(0.0),
-        other => other.parse().ok().filter(|x: &f64| x.is_finite()),
+        other => number(other),
     }
+}
+
+/// The finite number that a text is.
+pub fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|x: &f64| x.is_finite())
 }
 
 /// The distinct labels, sorted: as numbers where all are numbers.
@@ -80,7 +201,6 @@ pub fn classes(labels: &[String]) -> Vec<String> {
         .filter(|l| !l.is_empty())
         .collect();
     let mut classes: Vec<String> = distinct.into_iter().map(str::to_owned).collect();
-    let number = |label: &str| label.parse::<f64>().ok().filter(|x| x.is_finite());
     if classes.iter().all(|c| number(c).is_some()) {
         classes.sort_by(|a, b| {
             let (x, y) = (number(a).unwrap_or(0.0), number(b).unwrap_or(0.0));

@@ -10,21 +10,30 @@ use strum::{EnumString, IntoStaticStr};
 use super::batches::shuffle;
 
 /// What a split has to know of rows.
-pub trait Samples {
-    /// How many there are.
-    fn count(&self) -> usize;
-
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Samples {
     /// The names of the classes; of rows without classes one name for all of them.
-    fn classes(&self) -> &[String];
-
-    /// The class of a row, an index into [`Samples::classes`].
-    fn class(&self, row: usize) -> usize;
-
-    /// The group of a row: rows of a group are in one part.
-    fn group(&self, row: usize) -> Option<&str>;
-
+    pub classes: Vec<String>,
+    /// The class of each row, an index into [`Samples::classes`].
+    pub class: Vec<usize>,
+    /// The group of each row, where a column says it; else empty. Rows of a group are in one part.
+    pub groups: Vec<String>,
     /// The part of each row, where the data say it; else empty.
-    fn parts(&self) -> &[Part];
+    pub parts: Vec<Part>,
+    /// Where each row is told of: a line of the file, from 1.
+    pub lines: Vec<usize>,
+}
+
+impl Samples {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.class.len()
+    }
+
+    /// The group of a row, where a column says it.
+    pub fn group(&self, row: usize) -> Option<&str> {
+        self.groups.get(row).map(String::as_str)
+    }
 }
 
 /// One of the three parts, with the words for it in configurations and data.
@@ -149,7 +158,7 @@ impl Split {
 
     /// Cuts the rows that are not for the test into `count` folds; below 2 none. `ties` as in
     /// [`split`].
-    pub fn cut(&mut self, data: &dyn Samples, ties: &[usize], count: usize, rng: &mut ChaCha8Rng) {
+    pub fn cut(&mut self, data: &Samples, ties: &[usize], count: usize, rng: &mut ChaCha8Rng) {
         if count < 2 {
             return;
         }
@@ -167,7 +176,7 @@ impl Split {
 
 /// Which rows belong together: rows of one number do. Those of a group, and with `texts` those whose
 /// text has the same number there.
-pub fn ties(data: &dyn Samples, texts: Option<&[usize]>) -> Vec<usize> {
+pub fn ties(data: &Samples, texts: Option<&[usize]>) -> Vec<usize> {
     // Each row's root; the root of a set is its first row.
     let mut root: Vec<usize> = (0..data.count()).collect();
     fn find(root: &mut [usize], mut row: usize) -> usize {
@@ -196,12 +205,7 @@ pub fn ties(data: &dyn Samples, texts: Option<&[usize]>) -> Vec<usize> {
 /// Splits the rows. Rows with one number in `ties` stay together. `fractions` are those of train,
 /// validation and test and sum to 1; a part of fraction 0 stays empty. Every other part gets rows of
 /// each class where the groups allow it.
-pub fn split(
-    data: &dyn Samples,
-    ties: &[usize],
-    fractions: [f64; 3],
-    rng: &mut ChaCha8Rng,
-) -> Split {
+pub fn split(data: &Samples, ties: &[usize], fractions: [f64; 3], rng: &mut ChaCha8Rng) -> Split {
     let groups = groups(data, ties, 0..data.count());
     let mut parts = vec![Part::Train; data.count()];
     for (group, part) in groups.iter().zip(assign(&groups, data, &fractions, rng)) {
@@ -215,13 +219,13 @@ pub fn split(
 /// The part of each group.
 fn assign(
     groups: &[TiedRows],
-    data: &dyn Samples,
+    data: &Samples,
     fractions: &[f64],
     rng: &mut ChaCha8Rng,
 ) -> Vec<usize> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     shuffle(&mut order, rng);
-    let mut balance = PartSizes::new(groups, data.classes().len(), fractions);
+    let mut balance = PartSizes::new(groups, data.classes.len(), fractions);
     let mut part_of = vec![0; groups.len()];
     for group in &order {
         let part = balance.neediest(&groups[*group].classes);
@@ -240,11 +244,11 @@ struct TiedRows {
 }
 
 /// The groups of these rows, in the order of their first ones.
-fn groups(data: &dyn Samples, ties: &[usize], rows: impl Iterator<Item = usize>) -> Vec<TiedRows> {
+fn groups(data: &Samples, ties: &[usize], rows: impl Iterator<Item = usize>) -> Vec<TiedRows> {
     let mut index = HashMap::new();
     let mut groups: Vec<TiedRows> = Vec::new();
     for row in rows {
-        let class = data.class(row);
+        let class = data.class[row];
         let at = *index.entry(ties[row]).or_insert(groups.len());
         if at == groups.len() {
             groups.push(TiedRows {
@@ -376,15 +380,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Rows;
+    use crate::testing::rows as dataset;
     use search::study::rng;
 
-    /// Rows of `(class, group)`.
-    fn dataset(rows: &[(usize, Option<usize>)]) -> Rows {
-        Rows::of(rows)
-    }
-
-    fn split_of(data: &dyn Samples, seed: u64) -> Split {
+    fn split_of(data: &Samples, seed: u64) -> Split {
         split(
             data,
             &ties(data, None),

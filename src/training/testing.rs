@@ -3,7 +3,7 @@
 use config::{Objective, Operation, StudySpec};
 use search::space::{Params, Space};
 
-use crate::split::{Part, Samples};
+use crate::split::Samples;
 
 /// A study of a kind with every key at its default.
 pub fn study_of(kind: &config::TaskKind, metric: &str) -> StudySpec {
@@ -35,43 +35,15 @@ pub fn study_of(kind: &config::TaskKind, metric: &str) -> StudySpec {
     }
 }
 
-/// Rows of a class and a group, and of nothing else.
-pub struct Rows {
-    rows: Vec<(usize, Option<String>)>,
-    classes: Vec<String>,
-}
-
-impl Rows {
-    /// Rows of `(class, group)`.
-    pub fn of(rows: &[(usize, Option<usize>)]) -> Rows {
-        let classes = rows.iter().map(|r| r.0).max().unwrap_or(0) + 1;
-        let group = |group: Option<usize>| group.map(|g| g.to_string());
-        Rows {
-            rows: rows.iter().map(|(class, g)| (*class, group(*g))).collect(),
-            classes: (0..classes).map(|c| c.to_string()).collect(),
-        }
-    }
-}
-
-impl Samples for Rows {
-    fn count(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn classes(&self) -> &[String] {
-        &self.classes
-    }
-
-    fn class(&self, row: usize) -> usize {
-        self.rows[row].0
-    }
-
-    fn group(&self, row: usize) -> Option<&str> {
-        self.rows[row].1.as_deref()
-    }
-
-    fn parts(&self) -> &[Part] {
-        &[]
+/// Rows of `(class, group)`, all or none of them with a group.
+pub fn rows(of: &[(usize, Option<usize>)]) -> Samples {
+    let classes = of.iter().map(|row| row.0).max().unwrap_or(0) + 1;
+    let groups = of.iter().filter_map(|row| row.1);
+    Samples {
+        classes: (0..classes).map(|class| class.to_string()).collect(),
+        class: of.iter().map(|row| row.0).collect(),
+        groups: groups.map(|group| group.to_string()).collect(),
+        ..Samples::default()
     }
 }
 

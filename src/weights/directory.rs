@@ -51,12 +51,12 @@ impl Draft<'_> {
         let name = directory_name(self.epoch);
         plain::is_dir(parent)?;
         let draft = parent.join(format!("{name}.new"));
-        delete(&draft)?;
+        replace::delete_directory(&draft)?;
         replace::make_directories(&draft)?;
         let written = self.fill(&draft, write);
         if written.is_err() {
             // Where the disk is full, nothing of it is of use.
-            let _ = delete(&draft);
+            let _ = replace::delete_directory(&draft);
         }
         written?;
         let path = parent.join(name);
@@ -151,14 +151,6 @@ fn directories(of: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Deletes a directory with all that is in it, if it is there.
-///
-/// # Errors
-/// What the system says.
-pub fn delete(path: &Path) -> io::Result<()> {
-    replace::delete_directory(path)
-}
-
 /// Keeps the weights of `leaders` (the best first) in `dir`, the database's directory, as far as they
 /// are there, of at most `most` bytes together, and no others. What cannot be moved or deleted stays,
 /// and is tried again at the next call. So is what another node may have kept ([`Unheard`]).
@@ -174,7 +166,7 @@ pub fn sync_kept_weights(
     for path in all {
         match found(path.clone()) {
             Some(found) => kept.push(found),
-            None => tell(&path, delete(&path)),
+            None => tell(&path, replace::delete_directory(&path)),
         }
     }
     let candidates: Vec<StoredWeights> = leaders
@@ -190,7 +182,7 @@ pub fn sync_kept_weights(
                 let to = kept_directory(dir, study, number);
                 tell(&from, replace::directory_by(&from, &to));
             }
-            Step::Delete { path } => tell(&path, delete(&path)),
+            Step::Delete { path } => tell(&path, replace::delete_directory(&path)),
         }
     }
 }

@@ -24,7 +24,7 @@ use serde_json::{Map, Value as Json};
 use search::space::Params;
 use search::study::Job;
 
-pub use directory::{Draft, candidates, delete, directory_name, sync_kept_weights};
+pub use directory::{Draft, candidates, directory_name, sync_kept_weights};
 pub use leaders::{Leader, Leaders};
 pub use plan::{Step, StoredWeights, Unheard, plan};
 

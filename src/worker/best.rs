@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json};
 
+use files::replace;
 use protocol::KeepBest;
 use search::space::Params;
 use search::study::Direction;
@@ -114,7 +115,7 @@ impl BestEpochWeights {
         for candidate in weights::candidates(&self.dir) {
             if !self.own.contains(&candidate.epoch) {
                 // What stays is looked at by its epoch and value: it only takes room.
-                let _ = weights::delete(&candidate.path);
+                let _ = replace::delete_directory(&candidate.path);
             }
         }
     }

@@ -2,7 +2,6 @@
 
 pub mod command;
 pub mod detection;
-pub mod early_stopping;
 pub mod shared;
 pub mod synthetic;
 pub mod tabular;

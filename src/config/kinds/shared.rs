@@ -1,9 +1,21 @@
-//! What the kinds of task that are trained here read alike: how rows are split, the loop, the loss of classes.
+//! What the kinds of task that are trained here read alike: how rows are split, the loop with its early stopping, the loss of
+//! classes.
 
-use super::early_stopping::{LONG_ENOUGH, MIN_DELTA, PATIENCE, WITH_PATIENCE};
 use crate::TaskKind;
 use crate::active_when::{ActiveWhen, Is, when};
 use crate::key::{FRACTION, Key, KeyType, Preset, data, float, int, training};
+
+/// Epochs in a row without an improvement that end a training; 0: never.
+pub const PATIENCE: &str = "train.patience";
+
+/// What the objective must improve by to count.
+pub const MIN_DELTA: &str = "train.min_delta";
+
+/// The first epoch is always an improvement, and to stop after the last one is to stop nowhere.
+pub(super) const LONG_ENOUGH: ActiveWhen = when("train.epochs", Is::Beyond(2));
+
+/// What early stopping alone reads.
+pub(super) const WITH_PATIENCE: ActiveWhen = when(PATIENCE, Is::AtLeast(1));
 
 /// What cuts the rows into parts.
 const DRAWN: ActiveWhen = when("data.split.column", Is::LeftOut);

@@ -2,7 +2,7 @@
 
 use search::study::Direction;
 
-use super::early_stopping::{LONG_ENOUGH, MIN_DELTA, PATIENCE, WITH_PATIENCE};
+use super::shared::{LONG_ENOUGH, MIN_DELTA, PATIENCE, WITH_PATIENCE};
 use crate::key::{FRACTION, Key, KeyType, Preset, float, int, operational, training};
 use crate::{Metric, TaskKind};
 

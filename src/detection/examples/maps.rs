@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use tune_detection::example::{Example, Showing};
 use tune_detection::labels::LabelSettings;
-use tune_detection::read::{Columns, read};
+use tune_detection::read::{Placement, read};
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,7 +24,7 @@ fn main() -> anyhow::Result<()> {
         size: size.parse().context("SIZE")?,
         labels: LabelSettings::default(),
     };
-    let pages = read(Path::new(pages), Columns::default())?;
+    let pages = read(Path::new(pages), Placement::default())?;
     let out = Path::new(out);
     fs::create_dir_all(out).with_context(|| out.display().to_string())?;
     let mut pictures = BufWriter::new(File::create(out.join("pictures"))?);

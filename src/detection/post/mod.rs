@@ -27,9 +27,6 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// All of them.
-    pub const ALL: [Shape; 2] = [Shape::Quad, Shape::Polygon];
-
     /// The word in configurations.
     pub fn name(self) -> &'static str {
         self.into()

@@ -40,7 +40,6 @@ pub(super) fn read(dir: &Path) -> Result<Pages, Problems> {
             Ok(truths) => pages.pages.push(Page {
                 image: image.clone(),
                 truths,
-                line: pages.pages.len() + 1,
             }),
             Err(found) => problems.extend(found.0),
         }
@@ -49,7 +48,8 @@ pub(super) fn read(dir: &Path) -> Result<Pages, Problems> {
         return Err(limited(with_pictures(problems, &pages), dir));
     }
     let parts = pages.pages.iter().map(|page| part(dir, &page.image));
-    pages.parts = parts.collect::<Option<Vec<Part>>>().unwrap_or_default();
+    let parts = parts.collect::<Option<Vec<Part>>>();
+    pages.samples.parts = parts.unwrap_or_default();
     Ok(pages)
 }
 

@@ -16,9 +16,11 @@ use training::split::Part;
 /// Longest file, in bytes: it is in memory as a whole.
 const MAX_FILE: u64 = 1 << 30;
 
+/// The first form that fits is taken: a whole number keeps all its digits.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
+    Whole(u64),
     Number(f64),
     Text(String),
 }
@@ -125,7 +127,8 @@ impl Reading<'_> {
         let mut images: Vec<(String, CocoImage)> = data.imgs.into_iter().collect();
         images.sort_by_key(|(id, _)| (id.parse::<u64>().unwrap_or(u64::MAX), id.clone()));
         let parts = images.iter().map(|(_, image)| Part::of_word(&image.set));
-        self.pages.parts = parts.collect::<Option<Vec<Part>>>().unwrap_or_default();
+        let parts = parts.collect::<Option<Vec<Part>>>();
+        self.pages.samples.parts = parts.unwrap_or_default();
         let places: HashMap<&str, usize> = images
             .iter()
             .enumerate()
@@ -138,6 +141,7 @@ impl Reading<'_> {
         annotations.sort_by_key(|(id, _)| (id.parse::<u64>().unwrap_or(u64::MAX), id.clone()));
         for (id, text) in annotations {
             let image = match text.image_id {
+                Number::Whole(number) => number.to_string(),
                 Number::Number(number) => number.to_string(),
                 Number::Text(text) => text,
             };
@@ -163,12 +167,10 @@ impl Reading<'_> {
     }
 
     fn page(&mut self, name: &str) {
-        let line = self.pages.pages.len() + 1;
         let image = self.picture(name);
         self.pages.pages.push(Page {
             image,
             truths: Vec::new(),
-            line,
         });
     }
 

@@ -6,11 +6,10 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::{Columns, outline, with_pictures};
+use super::{Placement, outline, with_pictures};
 use crate::page::{Page, Pages, Truth};
 use crate::polygon::Point;
 use config::Problems;
-use training::rows::check_placement;
 use training::table::{Cells, FileProblems, Format, MAX_FILE, Place, Table};
 
 #[derive(Deserialize)]
@@ -23,7 +22,7 @@ struct Text {
     ignored: bool,
 }
 
-pub(super) fn read(path: &Path, columns: Columns<'_>) -> Result<Pages, Problems> {
+pub(super) fn read(path: &Path, placement: Placement<'_>) -> Result<Pages, Problems> {
     let mut problems = FileProblems::new(path);
     let mut pages = Pages::new();
     let table = Table::open(path, Format::Jsonl, MAX_FILE, "data.path", &mut problems);
@@ -32,11 +31,11 @@ pub(super) fn read(path: &Path, columns: Columns<'_>) -> Result<Pages, Problems>
     };
     while table.advance(&mut problems) {
         let place = table.place();
-        let mut cell = |column: &str| table.text(column, &mut problems).ok().flatten();
-        let image = cell("image").unwrap_or_default();
-        let group = columns.group.and_then(&mut cell);
-        let part = columns.part.and_then(&mut cell);
-        if image.is_empty() {
+        let image = table.text("image", &mut problems);
+        let known = image.is_ok();
+        let image = image.ok().flatten().unwrap_or_default();
+        // What cannot be read has been told.
+        if known && image.is_empty() {
             problems.row(
                 place.line,
                 place.cell("image"),
@@ -44,12 +43,7 @@ pub(super) fn read(path: &Path, columns: Columns<'_>) -> Result<Pages, Problems>
                 "the path of a picture in every row",
             );
         }
-        let of_group = (columns.group, group.as_deref());
-        let of_part = (columns.part, part.as_deref());
-        pages
-            .parts
-            .extend(check_placement(place, of_group, of_part, &mut problems));
-        pages.groups.extend(group);
+        pages.samples.take(&table, placement, &mut problems);
         let truths = match table.take_cells(&mut problems) {
             Ok(Cells::Object(mut object, _)) => texts(object.remove("texts"), place, &mut problems),
             Ok(Cells::List(_)) | Err(_) => Vec::new(),
@@ -58,7 +52,6 @@ pub(super) fn read(path: &Path, columns: Columns<'_>) -> Result<Pages, Problems>
             pages.pages.push(Page {
                 image: path.with_file_name(image),
                 truths,
-                line: place.line,
             });
         }
     }

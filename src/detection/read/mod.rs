@@ -14,6 +14,7 @@ use crate::page::{Page, Pages, Truth};
 use crate::picture;
 use crate::polygon::{Point, Polygon};
 use config::{Problem, Problems};
+pub use training::rows::Placement;
 
 /// What `data.path` is expected to be.
 const EXPECTED: &str = "a directory with pictures and gt_NAME.txt files, a .jsonl file, or a .json file in the manner of COCO-Text or MMOCR";
@@ -24,26 +25,18 @@ const SPELLED_OUT: usize = 50;
 /// Largest coordinate, in pixels.
 const FARTHEST: f64 = 1e6;
 
-/// The names of the columns that say where a page belongs; JSON lines alone have them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Columns<'a> {
-    /// Pages with the same value stay in one part.
-    pub group: Option<&'a str>,
-    /// The page's part.
-    pub part: Option<&'a str>,
-}
-
-/// Reads what is told of the pages, and their parts where the data say them; no picture is opened.
+/// Reads what is told of the pages, and their parts where the data say them; no picture is opened. JSON lines alone have
+/// columns that say where a page belongs.
 ///
 /// # Errors
 /// Every problem of the data, with file and line; of many the first.
-pub fn read(path: &Path, columns: Columns<'_>) -> Result<Pages, Problems> {
+pub fn read(path: &Path, placement: Placement<'_>) -> Result<Pages, Problems> {
     let suffix = path
         .extension()
         .map(|suffix| suffix.to_string_lossy().to_lowercase());
-    let pages = match suffix.as_deref() {
+    let mut pages = match suffix.as_deref() {
         _ if path.is_dir() => directory::read(path)?,
-        Some("jsonl" | "ndjson") => lines::read(path, columns)?,
+        Some("jsonl" | "ndjson") => lines::read(path, placement)?,
         Some("json") => json::read(path)?,
         Some(_) | None => {
             let found = match path.exists() {
@@ -53,10 +46,15 @@ pub fn read(path: &Path, columns: Columns<'_>) -> Result<Pages, Problems> {
             return Err(Problem::in_file(path, "data.path", found, EXPECTED).into());
         }
     };
-    match pages.pages.is_empty() {
-        true => Err(Problem::in_file(path, "data.path", "no page", EXPECTED).into()),
-        false => Ok(pages),
+    if pages.pages.is_empty() {
+        return Err(Problem::in_file(path, "data.path", "no page", EXPECTED).into());
     }
+    let (count, samples) = (pages.pages.len(), &mut pages.samples);
+    samples.class = vec![0; count];
+    if samples.lines.is_empty() {
+        samples.lines = (1..=count).collect();
+    }
+    Ok(pages)
 }
 
 /// An outline that encloses something.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::fs;
 use std::path::PathBuf;
 use tempfile::{TempDir, tempdir};
-use training::split::{Part, Samples};
+use training::split::Part;
 
 /// A directory with these files; pictures are 100 x 50 pixels.
 fn files(files: &[(&str, &str)]) -> TempDir {
@@ -24,7 +24,7 @@ fn files(files: &[(&str, &str)]) -> TempDir {
 
 /// What is wrong, without the directory.
 fn wrong(dir: &TempDir, name: &str) -> String {
-    let problems = read(&dir.path().join(name), Columns::default()).unwrap_err();
+    let problems = read(&dir.path().join(name), Placement::default()).unwrap_err();
     problems
         .to_string()
         .replace(&format!("{}/", dir.path().display()), "")
@@ -47,7 +47,7 @@ fn icdar_is_read_with_its_mark_commas_quotes_and_ignored_texts() {
         ("img_2.JPG", ""),
         ("gt_img_2.txt", ""),
     ]);
-    let found = read(dir.path(), Columns::default()).unwrap();
+    let found = read(dir.path(), Placement::default()).unwrap();
     let square = |[x0, y0, x1, y1]: [f64; 4]| vec![[x0, y0], [x1, y0], [x1, y1], [x0, y1]];
     assert_eq!(
         told(&found.pages[0].truths),
@@ -58,7 +58,7 @@ fn icdar_is_read_with_its_mark_commas_quotes_and_ignored_texts() {
         ]
     );
     assert_eq!(found.pages[1].truths, []);
-    assert!(found.parts().is_empty());
+    assert!(found.samples.parts.is_empty());
 }
 
 #[test]
@@ -71,8 +71,11 @@ fn directories_named_after_parts_are_the_parts() {
         ("test/c.png", ""),
         ("test/gt_c.txt", ""),
     ]);
-    let found = read(dir.path(), Columns::default()).unwrap();
-    assert_eq!(found.parts(), [Part::Test, Part::Train, Part::Validation]);
+    let found = read(dir.path(), Placement::default()).unwrap();
+    assert_eq!(
+        found.samples.parts,
+        [Part::Test, Part::Train, Part::Validation]
+    );
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn all_that_is_wrong_in_a_directory_is_told_together() {
     fs::write(dir.path().join("d.png"), "").unwrap();
     fs::write(dir.path().join("gt_d.txt"), b"\xff\xfe0\0").unwrap();
     let line = "expected eight numbers, x and y of four points, and the text, separated by commas";
-    let problems = read(dir.path(), Columns::default())
+    let problems = read(dir.path(), Placement::default())
         .unwrap_err()
         .to_string();
     let problems = problems.replace(&format!("{}/", dir.path().display()), "");
@@ -115,20 +118,26 @@ fn json_lines_are_read_with_parts_and_groups() {
         r#"{"image": "b.png", "texts": [], "part": "test", "book": "2"}"#,
     ];
     let dir = files(&[("pages.jsonl", &lines.join("\n"))]);
-    let columns = Columns {
+    let placement = Placement {
         group: Some("book"),
         part: Some("part"),
     };
-    let found = read(&dir.path().join("pages.jsonl"), columns).unwrap();
-    assert_eq!(found.parts(), [Part::Train, Part::Validation, Part::Test]);
-    assert_eq!((found.group(0), found.group(2)), (Some("1"), Some("2")));
+    let found = read(&dir.path().join("pages.jsonl"), placement).unwrap();
+    assert_eq!(
+        found.samples.parts,
+        [Part::Train, Part::Validation, Part::Test]
+    );
+    assert_eq!(
+        (found.samples.group(0), found.samples.group(2)),
+        (Some("1"), Some("2"))
+    );
     assert_eq!(found.pages[0].image, dir.path().join("in/a.png"));
     assert_eq!(found.pages[0].truths[0].polygon.points().len(), 5);
     assert_eq!(
         told(&found.pages[1].truths),
         [("", true, vec![[1.0, 2.0], [9.0, 2.0], [9.0, 8.0]])]
     );
-    assert_eq!(found.pages[2].line, 3);
+    assert_eq!(found.samples.lines[2], 3);
 }
 
 #[test]
@@ -156,6 +165,14 @@ fn all_that_is_wrong_in_json_lines_is_told_together() {
     for (line, start) in lines.iter().zip(starts) {
         assert!(line.starts_with(start), "{line}");
     }
+    // A cell that cannot be read is not told as a missing one, too.
+    let dir = files(&[("pages.jsonl", r#"{"image": ["a.png"], "texts": []}"#)]);
+    let problems = wrong(&dir, "pages.jsonl");
+    assert_eq!(problems.lines().count(), 1, "{problems}");
+    assert!(
+        problems.contains("column image: found a list"),
+        "{problems}"
+    );
 }
 
 #[test]
@@ -167,16 +184,21 @@ fn coco_text_is_read_in_both_versions() {
             "2": {"id": 2, "image_id": 17, "mask": [1, 1, 9, 1, 9, 9], "utf8_string": "two", "legibility": "legible"},
             "1": {"id": 1, "image_id": "4", "polygon": [1, 1, 9, 1, 9, 9, 1, 9], "legibility": "illegible"}}}"#;
     let dir = files(&[("coco.json", json), ("a.png", ""), ("b.png", "")]);
-    let found = read(&dir.path().join("coco.json"), Columns::default()).unwrap();
+    let found = read(&dir.path().join("coco.json"), Placement::default()).unwrap();
     // Not in the directory that is told, but beside the file.
     let names: Vec<PathBuf> = found.pages.iter().map(|page| page.image.clone()).collect();
     assert_eq!(names, ["a.png", "b.png"].map(|name| dir.path().join(name)));
-    assert_eq!(found.parts(), [Part::Train, Part::Validation]);
+    assert_eq!(found.samples.parts, [Part::Train, Part::Validation]);
     assert_eq!(
         told(&found.pages[1].truths),
         [("two", false, vec![[1.0, 1.0], [9.0, 1.0], [9.0, 9.0]])]
     );
     assert!(found.pages[0].truths[0].ignored);
+    // More digits than a number of 64 bits with a point keeps.
+    let long = json.replace("17", "9007199254740993");
+    fs::write(dir.path().join("coco.json"), long).unwrap();
+    let found = read(&dir.path().join("coco.json"), Placement::default()).unwrap();
+    assert_eq!(found.pages[1].truths.len(), 1);
     let odd = json
         .replace("[1, 1, 9, 1, 9, 9]", "[1, 1, 9]")
         .replace("\"4\", \"polygon\"", "5, \"polygon\"");
@@ -196,11 +218,11 @@ fn mmocr_is_read() {
     ));
     let json = r#"{"data_list": [{"img_path": "a.png", "instances": [{"polygon": [1, 1, 9, 1, 9, 9], "ignore": true}]}]}"#;
     let dir = files(&[("own.json", json)]);
-    let found = read(&dir.path().join("own.json"), Columns::default()).unwrap();
+    let found = read(&dir.path().join("own.json"), Placement::default()).unwrap();
     assert!(found.pages[0].truths[0].ignored);
     // Ten photographs that are not ours to keep here.
     if sample.exists() {
-        let found = read(sample, Columns::default()).unwrap();
+        let found = read(sample, Placement::default()).unwrap();
         let truths = || found.pages.iter().flat_map(|page| &page.truths);
         assert_eq!(
             (
@@ -250,7 +272,7 @@ fn pictures_are_examined_and_so_is_whether_texts_are_in_them() {
         ("fine.jsonl", inside),
     ]);
     let path = dir.path().join("fine.jsonl");
-    let read = |path: &Path| read(path, Columns::default()).unwrap().examine();
+    let read = |path: &Path| read(path, Placement::default()).unwrap().examine();
     let first = read(&path).unwrap();
     assert_eq!(read(&path).unwrap(), first);
     // What a text says is not learned; where it is, and whether it matters, is.
@@ -316,7 +338,7 @@ proptest! {
             let path = dir.path().join(name);
             fs::write(&path, damaged(sample.as_bytes(), &changes)).unwrap();
             let path = if name.starts_with("set") { dir.path().join("set") } else { path };
-            if let Err(problems) = read(&path, Columns::default()) {
+            if let Err(problems) = read(&path, Placement::default()) {
                 prop_assert!(!problems.0.is_empty());
             }
         }

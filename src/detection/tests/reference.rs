@@ -10,10 +10,10 @@ use std::process::Command;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value as Json, json};
-use training::split::{Part, Samples};
+use training::split::Part;
 use tune_detection::labels::{LabelSettings, Plane, labels};
 use tune_detection::metric::{Counts, overlap};
-use tune_detection::read::{Columns, read};
+use tune_detection::read::{Placement, read};
 use tune_detection::{Polygon, Truth, picture};
 
 #[allow(dead_code)]
@@ -110,7 +110,7 @@ fn photographs() -> Vec<Case> {
     if !sample.exists() {
         return Vec::new();
     }
-    let found = read(&sample, Columns::default()).unwrap();
+    let found = read(&sample, Placement::default()).unwrap();
     assert_eq!(found.pages.len(), 10);
     let page = |page: tune_detection::Page| ((1280, 720), page.truths);
     // Hardly any of them matters by itself.
@@ -256,18 +256,18 @@ fn made_pages_are_those_of_their_seed_and_are_read() {
     let made = |seed: u64| {
         let from = (texts.as_path(), Path::new(pages::FONTS));
         pages::make(from, dir.path(), (20, seed)).unwrap();
-        let columns = Columns {
+        let placement = Placement {
             part: Some("part"),
-            ..Columns::default()
+            ..Placement::default()
         };
-        let found = read(&dir.path().join("pages.jsonl"), columns).unwrap();
+        let found = read(&dir.path().join("pages.jsonl"), placement).unwrap();
         (found.examine().unwrap(), found)
     };
     assert_ne!(made(1).0, made(0).0);
     let (fingerprint, found) = made(0);
     assert_eq!(made(0).0, fingerprint);
     let parts = [Part::Train, Part::Validation, Part::Test];
-    let of = |part: &Part| found.parts().iter().filter(|p| *p == part).count();
+    let of = |part: &Part| found.samples.parts.iter().filter(|p| *p == part).count();
     assert_eq!(parts.each_ref().map(of), [16, 2, 2]);
     let truths = || found.pages.iter().flat_map(|page| &page.truths);
     let curved = truths()

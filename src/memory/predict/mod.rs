@@ -38,7 +38,7 @@ const LITTLE: usize = 8;
 /// Learns peaks from measurements, beginning with what the task knows beforehand.
 pub struct Predictor {
     space: Space,
-    floor: Option<Arc<dyn Floor>>,
+    floor: Option<Arc<Floor>>,
     known: Vec<Known>,
     account: PredictionScores,
     /// Made when first asked for, of the measurements up to [`fitted`]; with floors and without.
@@ -48,7 +48,7 @@ pub struct Predictor {
 
 impl Predictor {
     /// Knows the floor alone. `space` tells which numbers are on a logarithmic scale.
-    pub fn new(space: Space, floor: Option<Arc<dyn Floor>>) -> Predictor {
+    pub fn new(space: Space, floor: Option<Arc<Floor>>) -> Predictor {
         Predictor {
             space,
             floor,
@@ -158,7 +158,8 @@ impl Predictor {
     }
 
     fn floor(&self, config: &Params) -> Option<u64> {
-        self.floor.as_ref()?.floor(config)
+        let floor = self.floor.as_ref()?;
+        floor(config)
     }
 
     fn fit(&self, floored: bool) -> Option<Fit> {

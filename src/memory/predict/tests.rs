@@ -57,12 +57,8 @@ fn learned(observations: Vec<Observation>) -> Predictor {
 }
 
 /// A floor of four fifths of what is used.
-struct Most;
-
-impl Floor for Most {
-    fn floor(&self, config: &Params) -> Option<u64> {
-        Some(peak(config) / 5 * 4)
-    }
+fn most(config: &Params) -> Option<u64> {
+    Some(peak(config) / 5 * 4)
 }
 
 #[test]
@@ -74,7 +70,7 @@ fn without_floor_and_measurement_nothing_is_known() {
 
 #[test]
 fn a_floor_alone_gives_a_wide_interval_above_it() {
-    let predictor = Predictor::new(Space::default(), Some(Arc::new(Most)));
+    let predictor = Predictor::new(Space::default(), Some(Arc::new(most)));
     let config = config("large", 32);
     let estimate = predictor.estimate(&config).unwrap();
     assert!(estimate.lower.abs_diff(peak(&config) / 5 * 4) < 64);
@@ -103,10 +99,10 @@ fn one_measurement_without_a_floor_says_little_and_fifty_say_much() {
 #[test]
 fn an_estimate_depends_on_what_was_learned_and_not_on_when_it_was_asked_for() {
     let target = config("small", 64);
-    let mut asked = Predictor::new(Space::default(), Some(Arc::new(Most)));
+    let mut asked = Predictor::new(Space::default(), Some(Arc::new(most)));
     for (n, observation) in measured(130).into_iter().enumerate() {
         asked.learn(observation);
-        let mut fresh = Predictor::new(Space::default(), Some(Arc::new(Most)));
+        let mut fresh = Predictor::new(Space::default(), Some(Arc::new(most)));
         let estimate = asked.estimate(&target);
         if n % 13 == 0 {
             measured(n as u64 + 1)

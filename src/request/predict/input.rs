@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use config::Problems;
 use text::data::{Row, SECOND_TEXT, TEXT};
+use training::rows::{as_number, number};
 use training::table::{self, Cells, FileProblems, Format, Table};
 
 /// What is read of each row.
@@ -40,8 +41,14 @@ pub struct TextColumns {
 /// A row with all that the file says of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// What is read of it; its class is 0 where none is wanted, and its text empty.
+    /// The texts that are read of it; empty where none is wanted.
     pub row: Row,
+    /// The class, by its place; 0 where none is wanted.
+    pub class: usize,
+    /// The number to be predicted; 0 where none is wanted.
+    pub number: f64,
+    /// The line of the file on which it starts, from 1.
+    pub line: usize,
     /// Its cells of [`Wanted::columns`]; empty where there is nothing.
     pub values: Vec<String>,
     /// Everything that it holds.
@@ -242,10 +249,10 @@ impl Input {
         if let (Some(column), Some(Ok(None))) = (&wanted.pair, &pair) {
             wrong(column, "no second text", SECOND_TEXT);
         }
-        let mut class = 0;
+        let mut target = (0, 0.0);
         if let (Some((column, classes)), Some(Ok(label))) = (&wanted.label, &label) {
-            match class_of(label.as_deref().unwrap_or_default().trim(), classes) {
-                Ok(known) => class = known,
+            match target_of(label.as_deref().unwrap_or_default().trim(), classes) {
+                Ok(known) => target = known,
                 Err((found, expected)) => wrong(column, &found, &expected),
             }
         }
@@ -255,15 +262,14 @@ impl Input {
         if !right {
             return None;
         }
-        let row = Row {
-            text,
-            pair,
-            class,
-            group: None,
+        Some(Record {
+            row: Row { text, pair },
+            class: target.0,
+            number: target.1,
             line: place.line,
-        };
-        let cells = table.take_cells(problems).ok()?;
-        Some(Record { row, values, cells })
+            values,
+            cells: table.take_cells(problems).ok()?,
+        })
     }
 
     /// The row's cells of [`Wanted::columns`]; `None` where something is wrong with one.
@@ -272,7 +278,7 @@ impl Input {
         let read = |column: &String| {
             let cell = table.text(column, problems).ok()?.unwrap_or_default();
             let cell = cell.trim().to_owned();
-            if !wanted.numbers.contains(column) || cell.is_empty() || is_number(&cell) {
+            if !wanted.numbers.contains(column) || cell.is_empty() || number(&cell).is_some() {
                 return Some(cell);
             }
             let expected = "a number, or nothing, as in training";
@@ -305,6 +311,15 @@ impl Input {
         let known = self.format == Format::Csv || !columns.is_empty();
         let all = table::listed(columns);
         let mut lacking = Vec::new();
+        // The first column that is lacking explains what was told of rows; the others are told with it.
+        let mut first = true;
+        let mut tell =
+            |problems: &mut FileProblems, key: &str, found, expected: &str| match std::mem::take(
+                &mut first,
+            ) {
+                true => problems.instead(key, found, expected),
+                false => problems.file(key, found, expected),
+            };
         for (key, name) in wanted.into_iter().chain(columns_read) {
             let Some(name) = name.filter(|_| known) else {
                 continue;
@@ -316,18 +331,15 @@ impl Input {
                         let found = format!("no column {name}; the file has {all}");
                         let expected =
                             format!("a column of the file (--{})", key.replace('_', "-"));
-                        problems.instead(key, found, &expected);
+                        tell(problems, key, found, &expected);
                     }
                 }
             }
         }
         if !lacking.is_empty() {
             let found = format!("no column {}; the file has {all}", table::listed(&lacking));
-            problems.instead(
-                "columns",
-                found,
-                "every column that the model was trained on",
-            );
+            let expected = "every column that the model was trained on";
+            tell(problems, "columns", found, expected);
         }
         for name in &self.wanted.forbidden {
             if columns.contains(name) {
@@ -341,18 +353,17 @@ impl Input {
     }
 }
 
-/// The class of a label, 0 of a number where there are no classes; else what was found and what was expected.
-fn class_of(label: &str, classes: &[String]) -> Result<usize, (String, String)> {
+/// The class of a label, or where there are no classes its number, beside 0; else what was found and what was expected.
+fn target_of(label: &str, classes: &[String]) -> Result<(usize, f64), (String, String)> {
     if classes.is_empty() {
-        let found = || {
-            (
-                format!("the target \"{label}\""),
-                "a number in every row".to_owned(),
-            )
-        };
-        return is_number(label).then_some(0).ok_or_else(found);
+        // Truth values are numbers in training, too.
+        return as_number(label).map(|number| (0, number)).ok_or_else(|| {
+            let found = format!("the target \"{label}\"");
+            (found, "a number in every row".to_owned())
+        });
     }
-    classes.iter().position(|c| c == label).ok_or_else(|| {
+    let class = classes.iter().position(|c| c == label);
+    class.map(|class| (class, 0.0)).ok_or_else(|| {
         let found = match label {
             "" => "no label".to_owned(),
             label => format!("the label {label}"),
@@ -362,8 +373,4 @@ fn class_of(label: &str, classes: &[String]) -> Result<usize, (String, String)> 
             format!("a class of the model: {}", classes.join(", ")),
         )
     })
-}
-
-fn is_number(text: &str) -> bool {
-    text.parse().is_ok_and(f64::is_finite)
 }

@@ -6,7 +6,7 @@ mod model;
 mod output;
 
 pub use input::{Input, Record, Survey, TextColumns, Wanted};
-pub use model::AnyExported;
+pub use model::{AnyExported, Known};
 pub use output::{AnswerFormat, Prediction, Writer, written};
 
 #[cfg(test)]

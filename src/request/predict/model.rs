@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use config::Problems;
-use tabular::{ExportedTable, TABLE_FILE, WEIGHTS_FILE};
+use config::{Problem, Problems};
+use tabular::ExportedTable;
 use text::export::Exported;
-use training::exported::{DETECTION_FILE, problem};
+use training::exported::{DETECTION_FILE, TABLE_FILE};
 
 /// A directory that `tune export` wrote, checked.
 #[derive(Debug, Clone)]
@@ -14,6 +14,19 @@ pub enum AnyExported {
     Text(Box<Exported>),
     /// A model of a table.
     Table(ExportedTable),
+}
+
+/// What is known of a model of any kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known<'a> {
+    /// Where it lies.
+    pub dir: &'a Path,
+    /// The classes; none of a number.
+    pub labels: &'a [String],
+    /// Rows trained on, a class: what the trivial answer knows.
+    pub train_rows: &'a [usize],
+    /// The column of the class or the number.
+    pub target: &'a str,
 }
 
 impl AnyExported {
@@ -26,7 +39,7 @@ impl AnyExported {
         if detector.is_file() {
             let found = "a text detector, which reads no rows".to_owned();
             let expected = "a text classification or a model of a table; tune predict DIR PICTURES shows what a detector finds";
-            return Err(Problems(vec![problem(&detector, None, found, expected)]));
+            return Err(Problem::of_file(&detector, found, expected).into());
         }
         match dir.join(TABLE_FILE).is_file() {
             true => Ok(AnyExported::Table(ExportedTable::open(dir)?)),
@@ -34,11 +47,21 @@ impl AnyExported {
         }
     }
 
-    /// Where it lies.
-    pub fn dir(&self) -> &Path {
+    /// What is known of it.
+    pub fn known(&self) -> Known<'_> {
         match self {
-            AnyExported::Text(exported) => exported.dir(),
-            AnyExported::Table(exported) => &exported.dir,
+            AnyExported::Text(exported) => Known {
+                dir: exported.dir(),
+                labels: &exported.description.labels,
+                train_rows: &exported.description.train_rows,
+                target: &exported.description.columns.label,
+            },
+            AnyExported::Table(exported) => Known {
+                dir: &exported.dir,
+                labels: &exported.description.labels,
+                train_rows: &exported.description.train_rows,
+                target: &exported.description.target,
+            },
         }
     }
 
@@ -46,33 +69,7 @@ impl AnyExported {
     pub fn files(&self) -> Vec<PathBuf> {
         match self {
             AnyExported::Text(exported) => exported.checkpoint.files().into_iter().collect(),
-            AnyExported::Table(exported) => [TABLE_FILE, WEIGHTS_FILE]
-                .map(|name| exported.dir.join(name))
-                .into(),
-        }
-    }
-
-    /// The classes; none of a number.
-    pub fn labels(&self) -> &[String] {
-        match self {
-            AnyExported::Text(exported) => &exported.description.labels,
-            AnyExported::Table(exported) => &exported.description.labels,
-        }
-    }
-
-    /// Rows trained on, a class: what the trivial answer knows.
-    pub fn train_rows(&self) -> &[usize] {
-        match self {
-            AnyExported::Text(exported) => &exported.description.train_rows,
-            AnyExported::Table(exported) => &exported.description.train_rows,
-        }
-    }
-
-    /// The column of the class or the number.
-    pub fn target(&self) -> &str {
-        match self {
-            AnyExported::Text(exported) => &exported.description.columns.label,
-            AnyExported::Table(exported) => &exported.description.target,
+            AnyExported::Table(exported) => exported.files().into(),
         }
     }
 }

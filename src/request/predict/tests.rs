@@ -53,7 +53,7 @@ fn csv_is_answered_with_its_columns_in_either_shape() {
     let (survey, rows) = rows("rows.csv", text, wanted()).unwrap();
     assert_eq!(survey.columns, ["id", "text"]);
     assert_eq!(rows[0].row.text, "a, b\r\nc");
-    assert_eq!(rows[1].row.line, 4);
+    assert_eq!(rows[1].line, 4);
     assert_eq!(
         answered(AnswerFormat::Csv, &survey, &rows),
         "id,text,prediction,probability.no,probability.yes\n\
@@ -111,14 +111,24 @@ fn pairs_and_classes_are_read_where_they_are_wanted() {
     wanted.label = Some(("status".into(), labels()));
     let text = b"criterion,text,status\nx,a, yes\n,b,no\n";
     let (_, rows) = rows("rows.csv", text, wanted).unwrap();
-    assert_eq!(
-        (rows[0].row.pair.as_deref(), rows[0].row.class),
-        (Some("x"), 1)
-    );
-    assert_eq!(
-        (rows[1].row.pair.as_deref(), rows[1].row.class),
-        (Some(""), 0)
-    );
+    assert_eq!((rows[0].row.pair.as_deref(), rows[0].class), (Some("x"), 1));
+    assert_eq!((rows[1].row.pair.as_deref(), rows[1].class), (Some(""), 0));
+}
+
+#[test]
+fn a_number_to_be_predicted_is_read_as_in_training() {
+    let mut wanted = wanted();
+    wanted.label = Some(("y".into(), Vec::new()));
+    let text = b"text,y\na,1.5\nb,true\nc,False\n";
+    let (_, rows) = rows("rows.csv", text, wanted.clone()).unwrap();
+    let numbers: Vec<f64> = rows.iter().map(|row| row.number).collect();
+    assert_eq!(numbers, [1.5, 1.0, 0.0]);
+    let problems = self::rows("rows.csv", b"text,y\na,far\n", wanted.clone()).unwrap_err();
+    assert!(problems.contains("the target \"far\""), "{problems}");
+    wanted.columns = vec!["x".into()];
+    let problems = self::rows("rows.csv", b"text\na\n", wanted).unwrap_err();
+    assert!(problems.contains("(--label)"), "{problems}");
+    assert!(problems.contains("no column x"), "{problems}");
 }
 
 #[test]
@@ -194,7 +204,7 @@ fn lines_of_csv_are_counted_right_whatever_ends_them() {
         let problems = rows("a.csv", text.as_bytes(), wanted()).unwrap_err();
         assert!(problems.contains("a.csv:6"), "{end:?}: {problems}");
         let (_, all) = rows("a.csv", text.replace(' ', "d").as_bytes(), wanted()).unwrap();
-        let lines: Vec<usize> = all.iter().map(|row| row.row.line).collect();
+        let lines: Vec<usize> = all.iter().map(|row| row.line).collect();
         assert_eq!(lines, [2, 3, 6, 7], "{end:?}");
     }
 }

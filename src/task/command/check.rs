@@ -35,9 +35,7 @@ pub fn prepare(spec: &StudySpec, search: &OsStr) -> Result<Prepared, Problems> {
     check.metric();
     check.pattern();
     let (fingerprints, watched) = check.files(run, &dir);
-    if !check.problems.is_empty() {
-        return Err(Problems(check.problems));
-    }
+    Problems(check.problems).or(())?;
     let value = match text_key(spec, VALUE) {
         Some(pattern) => format!("what standard output matches: {pattern}"),
         None => "what the program reports, or the last line that it prints".to_owned(),

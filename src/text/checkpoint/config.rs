@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Deserialize;
-use strum::{EnumString, IntoStaticStr};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use super::raw::{ConfigKeys, misfit};
 use super::{missing, problem};
@@ -12,7 +12,7 @@ use config::Problem;
 use files::bounded;
 
 /// The encoders that are implemented, by `model_type`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Architecture {
     /// Devlin et al. 2018.
@@ -31,14 +31,7 @@ pub enum Architecture {
 
 impl Architecture {
     /// All of them.
-    pub const ALL: [Architecture; 6] = [
-        Architecture::Bert,
-        Architecture::Roberta,
-        Architecture::XlmRoberta,
-        Architecture::Camembert,
-        Architecture::Electra,
-        Architecture::DebertaV2,
-    ];
+    pub const ALL: &[Architecture] = Architecture::VARIANTS;
 
     /// `model_type` of `config.json`.
     pub fn name(self) -> &'static str {
@@ -71,8 +64,9 @@ impl Architecture {
 }
 
 /// The nonlinearity between the two linear layers of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Activation {
     /// x times the normal distribution function of x.
     #[serde(alias = "gelu_python")]
@@ -85,17 +79,21 @@ pub enum Activation {
         alias = "gelu_fast",
         alias = "gelu_accurate"
     )]
+    #[strum(serialize = "gelu_new")]
     GeluTanh,
     /// GELU between -10 and 10.
     #[serde(rename = "gelu_10")]
+    #[strum(serialize = "gelu_10")]
     GeluClipped,
     /// x times the logistic function of 1.702 x.
     QuickGelu,
     /// max(x, 0).
     Relu,
     /// The square of max(x, 0).
+    #[strum(serialize = "relu2")]
     Relu2,
     /// max(x, 0), at most 6.
+    #[strum(serialize = "relu6")]
     Relu6,
     /// x, or a hundredth of it where it is negative.
     LeakyRelu,
@@ -216,10 +214,8 @@ impl EncoderConfig {
             .map_err(|e| bad(format!("broken JSON: {e}"), "a model's configuration"))?;
         let kind = json.get("model_type").and_then(|v| v.as_str());
         if kind.and_then(Architecture::of).is_none() {
-            let known: Vec<&str> = Architecture::ALL
-                .into_iter()
-                .map(Architecture::name)
-                .collect();
+            let known = Architecture::ALL.iter().map(|known| known.name());
+            let known: Vec<&str> = known.collect();
             return Err(bad(
                 format!("model_type {}", kind.unwrap_or("(none)")),
                 &format!("model_type one of: {}", known.join(", ")),
@@ -246,11 +242,8 @@ impl EncoderConfig {
 
     /// Token type ids are below this; `None` where the encoder does not read them.
     pub fn token_types(&self) -> Option<usize> {
-        let unread = match self.architecture {
-            // Their tokenisers answer no types: all are 0.
-            Architecture::Roberta | Architecture::XlmRoberta | Architecture::Camembert => 1,
-            Architecture::Bert | Architecture::Electra | Architecture::DebertaV2 => 0,
-        };
+        // The tokenisers of RoBERTa and its kin answer no types: all are 0.
+        let unread = usize::from(self.architecture.counts_from_padding());
         (self.type_vocab_size > unread).then_some(self.type_vocab_size)
     }
 

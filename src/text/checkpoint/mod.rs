@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 pub use config::{Activation, Architecture, Convolution, Disentangled, EncoderConfig, Relative};
 pub use locate::{ModelPlaces, cache_directories, cache_folder, locate};
 pub use names::{needed, optional, projections};
-pub use weights::{WEIGHTS_FILES, Weights};
+pub use weights::{MAX_INDEX, WEIGHTS_FILES, Weights};
 
 use crate::tokenizer::TokenizerFiles;
 use ::config::{Problem, Problems};

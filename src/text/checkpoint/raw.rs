@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value as Json;
+use strum::VariantArray;
 
 use super::config::{Activation, Architecture, Convolution, Disentangled, EncoderConfig, Relative};
 
@@ -118,29 +119,14 @@ impl Kind {
             Kind::Epsilon => "a number above 0, at most 1".to_owned(),
             Kind::Switch => "true or false".to_owned(),
             Kind::Text => "a text".to_owned(),
-            Kind::Nonlinearity => format!("one of: {}", ACTIVATIONS.join(", ")),
+            Kind::Nonlinearity => {
+                let names = Activation::VARIANTS.iter().map(Into::into);
+                format!("one of: {}", names.collect::<Vec<&str>>().join(", "))
+            }
             Kind::Texts => "a text or a list of texts".to_owned(),
         }
     }
 }
-
-/// The usual names of the nonlinearities.
-pub(super) const ACTIVATIONS: [&str; 14] = [
-    "gelu",
-    "gelu_new",
-    "gelu_10",
-    "quick_gelu",
-    "relu",
-    "relu2",
-    "relu6",
-    "leaky_relu",
-    "silu",
-    "mish",
-    "sigmoid",
-    "tanh",
-    "laplace",
-    "linear",
-];
 
 /// The first key whose value is absent or of another kind: what was found, what was expected.
 pub(super) fn misfit(json: &Json) -> Option<(String, String)> {

@@ -2,6 +2,7 @@
 
 use super::super::testing::{tiny_config, write_tiny_bert, write_weights};
 use super::*;
+use strum::VariantArray;
 
 fn open(dir: &Path) -> Result<Checkpoint, String> {
     Checkpoint::open("tiny", dir).map_err(|problems| {
@@ -440,7 +441,8 @@ fn a_value_of_the_wrong_kind_is_told_with_its_key_and_what_it_should_be() {
         let error = with_config(key, value).unwrap_err();
         assert!(error.contains(found) && error.contains(expected), "{error}");
     }
-    for name in super::raw::ACTIVATIONS {
+    for activation in Activation::VARIANTS {
+        let name: &str = activation.into();
         assert!(with_config("hidden_act", name.into()).is_ok(), "{name}");
     }
 }

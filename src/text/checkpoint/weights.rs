@@ -21,7 +21,7 @@ pub const WEIGHTS_FILES: [&str; 4] = [
 ];
 
 /// Longest index of shards that is read, in bytes.
-const MAX_INDEX: u64 = 16 << 20;
+pub const MAX_INDEX: u64 = 16 << 20;
 
 /// Shards that are opened at most.
 const MAX_SHARDS: usize = 1000;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::FileProblems;
 use config::Problems;
-use training::rows::as_number;
+use training::rows::{as_number, number};
 use training::table::{Format, MAX_FILE, Table, UTF_8};
 
 /// So many rows are looked at.
@@ -82,6 +82,11 @@ impl Column {
 
     fn is_number(&self) -> bool {
         self.distinct.iter().all(|v| as_number(v.trim()).is_some())
+    }
+
+    /// Whether a model of a table reads categories in it. To that, unlike to a label, truth values are no numbers.
+    fn is_categorical(&self) -> bool {
+        self.distinct.iter().any(|v| number(v.trim()).is_none())
     }
 
     fn has_fractions(&self) -> bool {
@@ -389,7 +394,7 @@ fn choose(
     let read = others().filter(|c| !row_names.contains(&c.name));
     let mut read = read.filter(|c| group.is_none_or(|group| group.name != c.name));
     Ok(LikelyColumns {
-        categorical: read.any(|c| !c.is_number()),
+        categorical: read.any(Column::is_categorical),
         row_names,
         text,
         label: label.name.clone(),

@@ -79,6 +79,15 @@ fn numbers_and_categories_without_texts_are_a_table() {
     let found = likely("x.csv", &format!("a,target,b\n{rows}")).unwrap();
     assert_eq!((found.text, found.label.as_str()), (None, "target"));
     assert_eq!((found.classes, found.categorical), (Vec::new(), false));
+    // A feature of truth values has categories.
+    let row = |i: usize| format!("{}.5,{},{}\n", i % 7, i % 3 == 0, i % 2);
+    let rows: String = (0..60).map(row).collect();
+    let found = likely("x.csv", &format!("price,sold,label\n{rows}")).unwrap();
+    assert_eq!(
+        (found.label.as_str(), found.categorical),
+        ("label", true),
+        "of what is sold"
+    );
     // Nor is one of a few rows, or with fractions; a feature whose name ends in "id" is none of a row.
     let row = |i: usize| format!("{},{},{}.5\n", i * 3, 7.25 + i as f64, i % 4);
     let rows: String = (0..12).map(row).collect();

@@ -2,6 +2,9 @@
 
 use super::*;
 use config::Source;
+use training::rows::classes;
+use training::split::Part;
+use training::table;
 
 fn columns() -> Columns {
     Columns {
@@ -53,9 +56,9 @@ fn csv_and_json_lines_of_the_same_rows_are_the_same_data() {
     )
     .unwrap();
     assert_eq!(csv.fingerprint(), json.fingerprint());
-    assert_eq!(csv.classes, ["0", "1"]);
-    assert_eq!(csv.rows[0].class, 1);
-    assert_eq!(csv.rows[1].line, 4);
+    assert_eq!(csv.samples.classes, ["0", "1"]);
+    assert_eq!(csv.samples.class[0], 1);
+    assert_eq!(csv.samples.lines[1], 4);
 }
 
 #[test]
@@ -160,7 +163,7 @@ fn a_column_can_say_each_rows_part() {
     ))
     .unwrap();
     use Part::{Test, Train, Validation};
-    assert_eq!(data.parts, [Train, Validation, Validation, Test]);
+    assert_eq!(data.samples.parts, [Train, Validation, Validation, Test]);
     let problems = of(&format!("{head}a,0,1,train\nb,1,2,\nc,1,3,holdout\n")).unwrap_err();
     assert!(problems[0].starts_with("line 3: row 2, column set: the part \"\""));
     assert!(problems[1].contains("the part \"holdout\""), "{problems:?}");
@@ -192,7 +195,7 @@ fn line_ends_of_windows_booleans_and_pairs_are_read_from_both_formats() {
                  {\"text\": \"c\", \"criterion\": \"\", \"status\": false, \"post\": 2}\r\n";
     let json = read_columns("a.jsonl", json, &columns).unwrap();
     assert_eq!(csv.fingerprint(), json.fingerprint());
-    assert_eq!(csv.classes, ["false", "true"]);
+    assert_eq!(csv.samples.classes, ["false", "true"]);
     assert_eq!(csv.rows[0].pair.as_deref(), Some("x"));
     assert_eq!(csv.rows[1].pair.as_deref(), Some(""));
 }

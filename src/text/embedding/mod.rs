@@ -7,14 +7,9 @@
 mod file;
 mod tokens;
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
-use super::checkpoint::Checkpoint;
-use super::data::Row;
-use device::Device;
 pub use file::Output;
 pub use tokens::tokens;
 
@@ -48,25 +43,6 @@ impl EmbeddingPooling {
     pub fn name(self) -> &'static str {
         self.into()
     }
-}
-
-/// What is to be done.
-#[derive(Debug)]
-pub struct Plan<'a> {
-    /// The model.
-    pub checkpoint: &'a Checkpoint,
-    /// The texts.
-    pub rows: &'a [Row],
-    /// Longer rows are cut to so many tokens, at most the model's limit.
-    pub max_length: usize,
-    /// Rows that are computed at once, at least 1.
-    pub batch_size: usize,
-    /// `None`: the model's pooler where it has one, else the mean.
-    pub pooling: Option<EmbeddingPooling>,
-    /// Where it is computed.
-    pub device: Device,
-    /// The file, which is replaced as a whole at the end.
-    pub out: &'a Path,
 }
 
 /// What happens on the way.

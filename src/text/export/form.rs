@@ -231,7 +231,7 @@ mod tests {
             head(Pooling::Attn, 2, Nonlinearity::Tanh),
             head(Pooling::Cls, 3, Nonlinearity::Tanh),
         ] {
-            for architecture in Architecture::ALL {
+            for architecture in Architecture::ALL.iter().copied() {
                 let form = form(architecture, &head);
                 assert_eq!((form.class, &form.passing), (None, &None));
                 assert_eq!(form.layers.len(), head.layers);
@@ -244,7 +244,7 @@ mod tests {
     fn a_layer_that_passes_its_input_on_changes_no_logit_by_a_ten_thousandth() {
         // What is between the layers, beside a classifier's weight and the file's.
         let gelu = |x: f64| 0.5 * x * (1.0 + libm::erf(x / std::f64::consts::SQRT_2));
-        for architecture in Architecture::ALL {
+        for architecture in Architecture::ALL.iter().copied() {
             let form = form(architecture, &head(Pooling::Cls, 1, Nonlinearity::Relu));
             let (_, factor) = form.passing.expect("a layer in front");
             let scale = form.layers[0].scale;

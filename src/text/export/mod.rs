@@ -21,12 +21,11 @@ use super::checkpoint::Checkpoint;
 use super::head::HeadConfig;
 use config::{Problem, Problems};
 use files::bounded;
-use training::exported::problem;
 
 pub use form::{HeadForm, Layer, form, loadable, prefix};
 pub use training::exported::{HEAD_FILE, ORIGIN_FILE};
 pub use unchanged::{same_model, unchanged};
-pub use write::{Export, write};
+pub use write::write;
 
 /// The version of `head.json` that is written; another one is refused.
 pub const FORMAT: u32 = 1;
@@ -104,7 +103,7 @@ impl Exported {
                 false => format!("no directory {}", dir.display()),
             };
             let expected = "a directory that `tune export` has written";
-            return Err(problem(&file, None, found, expected).into());
+            return Err(Problem::of_file(&file, found, expected).into());
         }
         let name = dir.display().to_string();
         let description = read(&file).map_err(Problems::from);
@@ -121,10 +120,7 @@ impl Exported {
             checkpoint,
             description,
         };
-        match exported.misfits(&file) {
-            problems if problems.is_empty() => Ok(exported),
-            problems => Err(Problems(problems)),
-        }
+        Problems(exported.misfits(&file)).or(exported)
     }
 
     /// Where it lies.
@@ -200,7 +196,7 @@ impl Exported {
         ];
         let wrong = checks.into_iter().filter(|(fits, ..)| !fits);
         wrong
-            .map(|(_, key, found, expected)| problem(file, Some(key), found, &expected))
+            .map(|(_, key, found, expected)| Problem::in_file(file, key, found, expected))
             .collect()
     }
 }
@@ -208,7 +204,7 @@ impl Exported {
 /// Reads `head.json`.
 fn read(file: &Path) -> Result<Description, Problem> {
     let expected = "the description of a head, as `tune export` writes it";
-    let bad = |found: String| problem(file, None, found, expected);
+    let bad = |found: String| Problem::of_file(file, found, expected);
     let bytes = bounded::read(file, bounded::DESCRIPTION).map_err(|e| bad(e.to_string()))?;
     let json: serde_json::Value =
         serde_json::from_slice(&bytes).map_err(|e| bad(format!("broken JSON: {e}")))?;
@@ -216,12 +212,8 @@ fn read(file: &Path) -> Result<Description, Problem> {
         Some(format) if format == u64::from(FORMAT) => {}
         other => {
             let found = other.map_or("no format".to_owned(), |n| format!("format {n}"));
-            return Err(problem(
-                file,
-                Some("format"),
-                found,
-                "format 1; a later one needs a later tune",
-            ));
+            let expected = "format 1; a later one needs a later tune";
+            return Err(Problem::in_file(file, "format", found, expected));
         }
     }
     serde_json::from_value(json).map_err(|e| bad(e.to_string()))

@@ -11,6 +11,7 @@ use super::super::checkpoint::needed;
 use super::super::testing::TinyProject;
 use super::*;
 use search::space::Params;
+use task::TrainedModel;
 
 /// Trained weights of the second block and of a head of one layer on `pooling`.
 struct Kept {
@@ -81,14 +82,14 @@ impl Kept {
 
     fn export(&self, force: bool) -> anyhow::Result<Description> {
         let checkpoint = self.checkpoint();
-        let export = Export {
-            checkpoint: &checkpoint,
+        let model = TrainedModel {
+            trial: 0,
             weights: &self.weights(),
             about: &self.about,
             config: &self.config,
             origin: &json!({"study": "s"}),
         };
-        write(&export, &self.out(), force, &mut |_| {})
+        write(&checkpoint, &model, (&self.out(), force), &mut |_| {})
     }
 }
 

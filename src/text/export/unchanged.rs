@@ -37,10 +37,7 @@ pub fn unchanged(
         Err(found) => unread.extend(found.0),
     }
     problems.extend(unread);
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(Problems(problems)),
-    }
+    Problems(problems).or(())
 }
 
 /// The frozen parts of a trained model are the checkpoint's: it must still be the one that was trained.

@@ -15,40 +15,33 @@ use crate::head::{HeadConfig, QUERY};
 use crate::tokenizer::TOKENIZER_FILES;
 use config::kinds::shared::THRESHOLD;
 use files::bounded;
-use search::space::{Params, Value};
+use search::space::Value;
+use task::TrainedModel;
 use training::exported::directory;
 
-/// What is exported.
-pub struct Export<'a> {
-    /// The checkpoint that was fine-tuned.
-    pub checkpoint: &'a Checkpoint,
-    /// The file of trained weights.
-    pub weights: &'a Path,
-    /// What the training said of them.
-    pub about: &'a Map<String, Json>,
-    /// Everything that the training read.
-    pub config: &'a Params,
-    /// What `tune.json` says.
-    pub origin: &'a Json,
-}
-
-/// Writes the directory.
+/// Writes the directory of a model that was fine-tuned from this checkpoint.
 ///
 /// # Errors
 /// See [`directory`]; or the weights do not fit.
 pub fn write(
-    export: &Export<'_>,
-    dir: &Path,
-    force: bool,
+    checkpoint: &Checkpoint,
+    model: &TrainedModel<'_>,
+    (dir, force): (&Path, bool),
     told: &mut dyn FnMut(u64),
 ) -> Result<Description> {
-    directory(dir, force, &mut |partial| fill(export, partial, told))
+    directory(dir, force, &mut |partial| {
+        fill(checkpoint, model, partial, told)
+    })
 }
 
-fn fill(export: &Export<'_>, dir: &Path, told: &mut dyn FnMut(u64)) -> Result<Description> {
-    let checkpoint = export.checkpoint;
-    let (description, form) = describe(export)?;
-    let kept = fs::read(export.weights).with_context(|| export.weights.display().to_string())?;
+fn fill(
+    checkpoint: &Checkpoint,
+    model: &TrainedModel<'_>,
+    dir: &Path,
+    told: &mut dyn FnMut(u64),
+) -> Result<Description> {
+    let (description, form) = describe(checkpoint, model)?;
+    let kept = fs::read(model.weights).with_context(|| model.weights.display().to_string())?;
     let tensors = weights::gather(checkpoint, &kept, &form, &description.head)?;
     drop(kept);
     told(tensors.iter().map(|t| t.bytes.len() as u64).sum());
@@ -77,7 +70,7 @@ fn fill(export: &Export<'_>, dir: &Path, told: &mut dyn FnMut(u64)) -> Result<De
     let tokenizer = settings::tokenizer_config(&base, description.max_length);
     json("tokenizer_config.json", &tokenizer.into())?;
     json(HEAD_FILE, &serde_json::to_value(&description)?)?;
-    json(ORIGIN_FILE, export.origin)?;
+    json(ORIGIN_FILE, model.origin)?;
     fs::write(dir.join("README.md"), readme(&description))?;
     Ok(description)
 }
@@ -90,16 +83,16 @@ fn object(file: &Path) -> Result<Map<String, Json>> {
 }
 
 /// What `head.json` says, and how the head is written.
-fn describe(export: &Export<'_>) -> Result<(Description, HeadForm)> {
+fn describe(checkpoint: &Checkpoint, model: &TrainedModel<'_>) -> Result<(Description, HeadForm)> {
     let known = |word: &str| {
-        let value = export.about.get(word);
+        let value = model.about.get(word);
         value.with_context(|| format!("the trained weights say nothing of {word}"))
     };
-    let read = |word: &str| export.config.get(word);
+    let read = |word: &str| model.config.get(word);
     let text = |word: &str| read(word).and_then(Value::as_str).map(str::to_owned);
     let number = |word: &str| read(word).and_then(Value::as_i64).unwrap_or(0);
     let head: HeadConfig = serde_json::from_value(known("head")?.clone()).context("head")?;
-    let form = form(export.checkpoint.config.architecture, &head);
+    let form = form(checkpoint.config.architecture, &head);
     let query = (!head.pooling.is_fixed()).then(|| QUERY.to_owned());
     let max_length = usize::try_from(number("tok.max_length"))?;
     let description = Description {
@@ -119,7 +112,7 @@ fn describe(export: &Export<'_>) -> Result<(Description, HeadForm)> {
         doc_stride: usize::try_from(number("tok.doc_stride"))?.min(max_length),
         precision: text("train.precision").unwrap_or_else(|| "fp32".to_owned()),
         train_rows: serde_json::from_value(known("train_rows")?.clone()).context("train_rows")?,
-        threshold: (export.about.get("post")).and_then(|post| post.get(THRESHOLD)?.as_f64()),
+        threshold: (model.about.get("post")).and_then(|post| post.get(THRESHOLD)?.as_f64()),
         transformers: form.class.map(str::to_owned),
         head,
     };

@@ -60,6 +60,15 @@ impl Folder {
         name::placed(&self.cache, &format!("{}/{name}", self.name))
     }
 
+    /// The same, below a directory that is there.
+    fn made(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.place(name)?;
+        if let Some(dir) = path.parent() {
+            replace::make_directories(dir)?;
+        }
+        Ok(path)
+    }
+
     /// The directory of a commit.
     pub fn snapshot(&self, commit: &str) -> PathBuf {
         self.cache.join(&self.name).join("snapshots").join(commit)
@@ -95,11 +104,8 @@ impl Folder {
     /// # Errors
     /// Another process is downloading it; or it cannot be made.
     pub fn part(&self, etag: &str, size: u64) -> io::Result<PartialFile> {
-        let path = self.place(&format!("blobs/{etag}.part"))?;
+        let path = self.made(&format!("blobs/{etag}.part"))?;
         let lock = self.place(&format!("blobs/{etag}.lock"))?;
-        if let Some(dir) = path.parent() {
-            replace::make_directories(dir)?;
-        }
         let locked = own(&lock)?;
         if locked.try_lock().is_err() {
             return Err(io::Error::new(
@@ -138,20 +144,14 @@ impl Folder {
                 let blob = self.place(&format!("blobs/{etag}"))?;
                 replace::file_by(&held.path, &blob)?;
             }
-            let path = self.place(&format!("snapshots/{commit}/{}", held.name))?;
-            if let Some(dir) = path.parent() {
-                replace::make_directories(dir)?;
-            }
+            let path = self.made(&format!("snapshots/{commit}/{}", held.name))?;
             let up = "../".repeat(2 + held.name.matches('/').count());
             replace::link(Path::new(&format!("{up}blobs/{etag}")), &path)?;
         }
         if revision == commit {
             return Ok(());
         }
-        let reference = self.place(&format!("refs/{revision}"))?;
-        if let Some(dir) = reference.parent() {
-            replace::make_directories(dir)?;
-        }
+        let reference = self.made(&format!("refs/{revision}"))?;
         replace::write(&reference, commit.as_bytes())
     }
 

@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, MAX_INDEX};
 use cache::{CachedFile, Folder, PartialFile};
 use client::{Client, HubError, Meta};
 use config::{Problem, Problems, Source};
@@ -28,9 +28,6 @@ const HUB: &str = "https://huggingface.co";
 
 /// Largest file other than weights, in bytes: the largest tokenisers have some dozen millions.
 const MAX_SMALL: u64 = 1 << 30;
-
-/// Longest index of shards, in bytes.
-const MAX_INDEX: u64 = 64 << 20;
 
 /// What is fetched, from where and to where.
 #[derive(Debug, Clone)]
@@ -224,12 +221,8 @@ impl Hub<'_> {
             Ok(stage)
         };
         let unstaged = |error: std::io::Error| {
-            Problems(vec![Problem {
-                source: Source::File(std::env::temp_dir(), None),
-                key: None,
-                found: error.to_string(),
-                expected: "a directory to write to".to_owned(),
-            }])
+            let expected = "a directory to write to";
+            Problem::of_file(&std::env::temp_dir(), error.to_string(), expected)
         };
         let stage = stage().map_err(unstaged)?;
         let opened = Checkpoint::open(&self.request.model, stage.path());

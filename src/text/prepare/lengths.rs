@@ -142,19 +142,20 @@ fn problem(spec: &StudySpec, found: String, expected: String) -> Problem {
 
 /// `; by class, median: 0: 20, 1: 31`; nothing for many classes.
 fn by_class(data: &Dataset, lengths: &[usize]) -> String {
-    if data.classes.len() > CLASSES_TOLD {
+    let samples = &data.samples;
+    if samples.classes.len() > CLASSES_TOLD {
         return String::new();
     }
     let median = |class: usize| {
-        let rows = data.rows.iter().zip(lengths);
+        let rows = samples.class.iter().zip(lengths);
         let mut own: Vec<usize> = rows
-            .filter(|(row, _)| row.class == class)
+            .filter(|(of, _)| **of == class)
             .map(|(_, length)| *length)
             .collect();
         own.sort_unstable();
         at(&own, 0.5)
     };
-    let each = data.classes.iter().enumerate();
+    let each = samples.classes.iter().enumerate();
     let each: Vec<String> = each
         .map(|(class, name)| format!("{name}: {}", median(class)))
         .collect();

@@ -326,9 +326,6 @@ fn windows_cover_a_row_and_share_what_they_are_told() {
     let row = |text: &str, pair: Option<&str>| super::super::data::Row {
         text: text.into(),
         pair: pair.map(str::to_owned),
-        class: 0,
-        group: None,
-        line: 2,
     };
     let long = "good bad fine poor great awful the phone screen is";
     let rows = [
@@ -395,9 +392,6 @@ fn the_longer_text_of_a_pair_has_the_odd_token_however_long_both_are() {
     .map(|(text, pair)| super::super::data::Row {
         text: text.into(),
         pair: Some(pair.into()),
-        class: 0,
-        group: None,
-        line: 2,
     });
     let tokenised = Tokenised::new(&site.tiny(), &rows).unwrap();
     let kept = |length: usize| -> Vec<(usize, usize)> {

@@ -208,7 +208,8 @@ fn template(
     Ok(builder.special_tokens(ids).build()?)
 }
 
-fn failed(error: tokenizers::Error) -> anyhow::Error {
+/// What a tokeniser says of its failure.
+pub(crate) fn failed(error: tokenizers::Error) -> anyhow::Error {
     anyhow::anyhow!("the tokeniser: {error}")
 }
 

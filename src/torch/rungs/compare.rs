@@ -87,6 +87,22 @@ pub fn looked_at(what: &str, tensor: &Tensor) -> Result<()> {
     finite(&[(what.to_owned(), here)])
 }
 
+/// Goes the way back from a loss, and looks at every gradient that it leaves, from the last leaf to the first.
+///
+/// # Errors
+/// libtorch throws, or a number is not finite; the gradient is named.
+pub fn back(loss: &Tensor, leaves: &[(String, Tensor)]) -> Result<String> {
+    at("backward");
+    loss.f_backward()?;
+    for (name, leaf) in leaves.iter().rev() {
+        let gradient = leaf.f_grad()?;
+        if gradient.defined() {
+            looked_at(&format!("backward, gradient of {name}"), &gradient)?;
+        }
+    }
+    Ok("one pass over them, there and back, is finite".to_owned())
+}
+
 /// Does the same on the device and, where that is a GPU, on the CPU, and compares: what differs most, for people.
 ///
 /// # Errors

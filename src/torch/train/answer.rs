@@ -22,24 +22,28 @@ pub trait Predictor {
     fn answer(&mut self, rows: &[Record], step: &mut dyn FnMut(usize)) -> Result<Answered>;
 }
 
-/// A row of which a model makes no finite number.
+/// A row that a model cannot answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoAnswer {
     /// The line on which it starts, from 1.
     pub line: usize,
     /// The column that most probably is the reason.
     pub column: String,
-    /// What it has there.
-    pub cell: String,
+    /// What is wrong with it.
+    pub found: String,
+    /// What the model can answer.
+    pub expected: String,
 }
 
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NoAnswer { line, column, cell } = self;
-        write!(
-            f,
-            "line {line}: {column} is {cell}, and an output no finite number"
-        )
+        let NoAnswer {
+            line,
+            column,
+            found,
+            expected,
+        } = self;
+        write!(f, "line {line}: {column}: {found}; expected {expected}")
     }
 }
 
@@ -49,10 +53,9 @@ impl std::error::Error for NoAnswer {}
 fn of_file(error: anyhow::Error, path: &Path) -> anyhow::Error {
     match error.downcast::<NoAnswer>() {
         Ok(row) => {
-            let found = format!("{}, of which the model makes no finite number", row.cell);
-            let expected = "a value such as those that it was trained on";
             let source = Source::File(path.to_owned(), Some(row.line));
-            Problems::from(Problem::new(&source, row.column, found, expected)).into()
+            let problem = Problem::new(&source, row.column, row.found, row.expected);
+            Problems::from(problem).into()
         }
         Err(error) => error,
     }
@@ -155,4 +158,25 @@ fn rows(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_without_an_answer_is_a_problem_of_its_file() {
+        let row = NoAnswer {
+            line: 3,
+            column: "text".to_owned(),
+            found: "token id 9".to_owned(),
+            expected: "ids below 8".to_owned(),
+        };
+        let error = of_file(row.into(), Path::new("rows.csv"));
+        assert!(error.is::<Problems>(), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "rows.csv:3: text: found token id 9, expected ids below 8"
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! The training loop of one trial.
 
 use anyhow::Result;
+use serde_json::Value as Json;
 use tch::Tensor;
 
 use super::module::{Module, Outputs, Step};
@@ -9,7 +10,6 @@ use super::tensors;
 use crate::gpu::{self, AdamW};
 use ::training::batches::bucketed;
 use ::training::schedule::Schedule;
-use ::training::split::Part;
 use config::{Objective, test_metric};
 use search::space::{Params, Value};
 use search::study::{derive_seed, rng};
@@ -149,7 +149,7 @@ pub fn fit(
             EpochEnd::NotFinite(at) => return Ok(Ended::Diverged { at }),
             EpochEnd::Rehearsed => return Ok(Ended::Completed),
         };
-        let outputs = training.outputs(Part::Validation, reporter)?;
+        let outputs = training.outputs(false, reporter)?;
         let (mut metrics, post) = judgement.best(&outputs);
         if let Some((name, value)) = metrics.iter().find(|(_, v)| !v.is_finite()) {
             let at = format!("epoch {epoch}, validation: {name} {value}");
@@ -161,7 +161,7 @@ pub fn fit(
         };
         let improves = progress.record(epoch, value);
         if improves && judgement.tests {
-            let scored = training.outputs(Part::Test, reporter)?(post);
+            let scored = training.outputs(true, reporter)?(post);
             let named = |(name, value): (String, f64)| (test_metric(&name), value);
             metrics.extend(scored.into_iter().map(named));
         }
@@ -170,7 +170,9 @@ pub fn fit(
             Decision::Prune => return Ok(Ended::Pruned),
         }
         if improves && reporter.wants_weights(value) {
-            let mut about = training.module.about()?;
+            let Json::Object(mut about) = training.module.about()? else {
+                anyhow::bail!("what stands beside the weights is no object");
+            };
             if !post.is_empty() {
                 about.insert(POST.to_owned(), serde_json::to_value(post)?);
             }
@@ -262,8 +264,8 @@ impl Training<'_> {
         Ok(state)
     }
 
-    fn outputs(&self, part: Part, reporter: &mut dyn Reporter) -> Result<Outputs> {
-        self.module.outputs(part, &mut || reporter.step())
+    fn outputs(&self, test: bool, reporter: &mut dyn Reporter) -> Result<Outputs> {
+        self.module.outputs(test, &mut || reporter.step())
     }
 
     /// Trains on each row once. A step is a batch; `grad_accum` of them move the weights.

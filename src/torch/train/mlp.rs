@@ -20,6 +20,33 @@ pub struct Mlp {
 }
 
 impl Mlp {
+    /// Fresh layers of these inputs and outputs: weights from normal distributions, drawn layer by layer, whose
+    /// `deviation` follows from the inputs; biases 0.
+    ///
+    /// # Errors
+    /// libtorch throws.
+    pub fn drawn(
+        sizes: &[(usize, usize)],
+        (activation, dropout): (Nonlinearity, f64),
+        deviation: &dyn Fn(usize) -> f64,
+        device: Device,
+        rng: &mut impl Rng,
+    ) -> Result<Mlp> {
+        let mut layers = Vec::new();
+        for (input, out) in sizes.iter().copied() {
+            let bias = Tensor::f_zeros([out as i64], (Kind::Float, device))?;
+            layers.push(Linear {
+                weight: normal(&[out, input], deviation(input), device, rng)?,
+                bias: bias.f_set_requires_grad(true)?,
+            });
+        }
+        Ok(Mlp {
+            layers,
+            activation,
+            dropout,
+        })
+    }
+
     /// `x [.., in]` to `[.., out]`; with dropout where `training`.
     ///
     /// # Errors
@@ -40,24 +67,6 @@ impl Mlp {
         }
         Ok(x)
     }
-}
-
-/// A fresh layer: weights from a normal distribution of this deviation, biases 0.
-///
-/// # Errors
-/// libtorch throws.
-pub fn drawn(
-    input: usize,
-    out: usize,
-    deviation: f64,
-    device: Device,
-    rng: &mut impl Rng,
-) -> Result<Linear> {
-    let bias = Tensor::f_zeros([out as i64], (Kind::Float, device))?;
-    Ok(Linear {
-        weight: normal(&[out, input], deviation, device, rng)?,
-        bias: bias.f_set_requires_grad(true)?,
-    })
 }
 
 /// A trainable tensor of normal numbers of this deviation, drawn from `rng`.

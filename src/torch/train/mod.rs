@@ -24,10 +24,9 @@ pub mod text;
 use std::collections::BTreeSet;
 
 use anyhow::{Result, anyhow, ensure};
-use sha2::{Digest, Sha256};
 
 use crate::gpu;
-use ::training::split::{Part, Round, Split};
+use ::training::split::{Part, Round};
 use config::{Objective, Problem, StudySpec};
 use device::Device;
 use search::space::Params;
@@ -59,29 +58,14 @@ pub struct Trained {
     pub parameters: Vec<Parameter>,
 }
 
-impl Trained {
-    /// SHA-256 over names and values of all trained parameters.
+impl<K: Kind> TorchTask<K> {
+    /// Reads the data of a study.
     ///
     /// # Errors
-    /// libtorch throws.
-    pub fn weights_fingerprint(&self) -> Result<String> {
-        let mut hash = Sha256::new();
-        for parameter in &self.parameters {
-            hash.update(parameter.name.as_bytes());
-            let flat = parameter.tensor.f_detach()?.f_flatten(0, -1)?;
-            let values: Vec<f32> = Vec::try_from(flat.f_to_device(tch::Device::Cpu)?)?;
-            for value in values {
-                hash.update(value.to_le_bytes());
-            }
-        }
-        Ok(::training::hex(&hash.finalize()))
-    }
-}
-
-impl<K: Kind> TorchTask<K> {
-    /// Of a kind's opened data, which is split so.
-    pub fn new(spec: &StudySpec, device: Device, kind: K, split: &Split) -> TorchTask<K> {
-        TorchTask {
+    /// See [`Kind::open`].
+    pub fn open(spec: &StudySpec, device: Device) -> Result<TorchTask<K>> {
+        let (kind, split) = K::open(spec, device)?;
+        Ok(TorchTask {
             kind,
             device,
             objective: spec.objective.clone(),
@@ -89,7 +73,7 @@ impl<K: Kind> TorchTask<K> {
             rounds: split.rounds(),
             test: split.rows(Part::Test),
             post: spec.post(),
-        }
+        })
     }
 
     /// One training step at the point of the defaults; what stays is what trials share.

@@ -2,16 +2,24 @@
 //! schedule, checkpoints, early stopping, folds and the parameters after training are the same for all kinds.
 
 use anyhow::Result;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use tch::Tensor;
 
 use super::layers::Parameter;
-use ::training::split::Part;
+use ::training::split::Split;
+use config::StudySpec;
+use device::Device;
 use search::space::Params;
 use task::{Metrics, Reporter, TrialSpec};
 
 /// The data of an opened task, and what its trials share.
-pub trait Kind {
+pub trait Kind: Sized {
+    /// Reads the data of a study, and how they are split.
+    ///
+    /// # Errors
+    /// They, or what the point of the defaults begins with, cannot be used.
+    fn open(spec: &StudySpec, device: Device) -> Result<(Self, Split)>;
+
     /// What one model of a trial is trained of, on these rows. It asks `reporter` for nothing but signs of life.
     ///
     /// # Errors
@@ -81,12 +89,12 @@ pub trait Module {
     /// The outputs are misshapen, or libtorch throws.
     fn backward(&self, step: &Step<'_>) -> Result<Tensor>;
 
-    /// Computes the outputs of the rows that validate or test, without dropout and gradients, in an order that no
-    /// trial changes; `step` is called with each batch.
+    /// Computes the outputs of the rows that validate, or of those of the `test`, without dropout and gradients, in an
+    /// order that no trial changes; `step` is called with each batch.
     ///
     /// # Errors
     /// libtorch throws.
-    fn outputs(&self, part: Part, step: &mut dyn FnMut()) -> Result<Outputs>;
+    fn outputs(&self, test: bool, step: &mut dyn FnMut()) -> Result<Outputs>;
 
     /// Everything that whoever uses the model needs, by the names under which it is kept: what is trained, and buffers.
     ///
@@ -96,11 +104,11 @@ pub trait Module {
         kept(self.parameters()?, self.buffers()?)
     }
 
-    /// What stands beside the weights, for those who read them later.
+    /// What stands beside the weights, for those who read them later: an object.
     ///
     /// # Errors
     /// It cannot be written as JSON.
-    fn about(&self) -> Result<Map<String, Json>>;
+    fn about(&self) -> Result<Json>;
 }
 
 /// Parameters and buffers by the names under which they are kept, without their graphs.

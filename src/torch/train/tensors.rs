@@ -124,6 +124,26 @@ pub fn convert(raw: &TensorValues, name: &str) -> Result<Tensor> {
     Ok(tensor)
 }
 
+/// All values of a tensor, on the host.
+///
+/// # Errors
+/// libtorch throws.
+pub fn flat(tensor: &Tensor) -> Result<Vec<f32>> {
+    let tensor = tensor.f_to_device(Device::Cpu)?.f_to_kind(Kind::Float)?;
+    Ok(Vec::try_from(tensor.f_contiguous()?.f_flatten(0, -1)?)?)
+}
+
+/// All values of tensors that stand one behind the other, fetched at once.
+///
+/// # Errors
+/// libtorch throws.
+pub fn fetched(all: &[Tensor]) -> Result<Vec<f32>> {
+    match all {
+        [] => Ok(Vec::new()),
+        [_, ..] => flat(&Tensor::f_cat(all, 0)?),
+    }
+}
+
 /// Numbers of rows, batch by batch, moved to a device at once.
 ///
 /// # Errors

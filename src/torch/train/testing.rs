@@ -5,6 +5,7 @@ use std::io::{Seek, Write};
 
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value as Json};
+use sha2::{Digest, Sha256};
 
 use super::{Kind, TorchTask};
 use safetensors::SafeTensors;
@@ -67,6 +68,20 @@ impl Reporter for Recorder {
 pub fn alone() -> impl Drop {
     tch::set_num_threads(1);
     GENERATOR.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl super::Trained {
+    /// SHA-256 over names and values of all trained parameters.
+    pub fn weights_fingerprint(&self) -> Result<String> {
+        let mut hash = Sha256::new();
+        for parameter in &self.parameters {
+            hash.update(parameter.name.as_bytes());
+            for value in super::tensors::flat(&parameter.tensor.f_detach()?)? {
+                hash.update(value.to_le_bytes());
+            }
+        }
+        Ok(::training::hex(&hash.finalize()))
+    }
 }
 
 /// The fingerprint of the weights after a trial.

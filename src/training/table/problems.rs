@@ -63,6 +63,15 @@ impl FileProblems {
         self.file(key, found, expected);
     }
 
+    /// Adds problems of the same file, of other kinds.
+    pub fn extend(&mut self, others: FileProblems) {
+        self.problems.extend(others.problems);
+        for (expected, seen) in others.seen {
+            *self.seen.entry(expected).or_insert(0) += seen;
+        }
+        self.fatal |= others.fatal;
+    }
+
     /// Whether the file as a whole is wrong.
     pub fn fatal(&self) -> bool {
         self.fatal
@@ -79,23 +88,16 @@ impl FileProblems {
     /// # Errors
     /// All that is wrong; of each kind the first few, and how many more there are.
     pub fn finish<T>(self, found: T) -> Result<T, Problems> {
-        if self.problems.is_empty() {
-            Ok(found)
-        } else {
-            Err(self.into_problems())
-        }
+        self.into_problems().or(found)
     }
 
     /// All that is wrong; of each kind the first few, and how many more there are.
     pub fn into_problems(mut self) -> Problems {
         for (expected, seen) in &self.seen {
             if *seen > SPELLED_OUT {
-                self.problems.push(Problem {
-                    source: Source::File(self.path.clone(), None),
-                    key: None,
-                    found: format!("{} more such rows", seen - SPELLED_OUT),
-                    expected: expected.clone(),
-                });
+                let found = format!("{} more such rows", seen - SPELLED_OUT);
+                let more = Problem::of_file(&self.path, found, expected);
+                self.problems.push(more);
             }
         }
         Problems(self.problems)

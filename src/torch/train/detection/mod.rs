@@ -16,13 +16,14 @@ mod tests;
 use std::sync::Arc;
 
 use anyhow::Result;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use tch::{Kind as Type, Tensor};
 
 use super::ahead::Ahead;
 use super::layers::Parameter;
 use super::module::kept;
 use super::precision::Precision;
+use super::tensors::flat;
 use super::{Kind, Module, Outputs, Parts, Step, TorchTask};
 use crate::gpu;
 use ::detection::description::{Description, Network};
@@ -31,7 +32,8 @@ use ::detection::metric::Counts;
 use ::detection::post::{Map as PageMap, PageScorer};
 use ::detection::view::AugmentSettings;
 use ::detection::{Pages, load, start};
-use ::training::split::Part;
+use ::training::exported::Describes;
+use ::training::split::Split;
 use ::training::tensors::TensorFiles;
 use config::StudySpec;
 use device::Device;
@@ -53,23 +55,17 @@ pub struct DetectionKind {
     device: tch::Device,
 }
 
-impl DetectionTask {
-    /// Reads what is told of the pages, and their split.
-    ///
-    /// # Errors
-    /// They cannot be used.
-    pub fn open(spec: &StudySpec, device: Device) -> Result<DetectionTask> {
+impl Kind for DetectionKind {
+    fn open(spec: &StudySpec, device: Device) -> Result<(DetectionKind, Split)> {
         let (pages, split) = load(spec)?;
         let kind = DetectionKind {
             pages: Arc::new(pages),
             start: start::weights(spec)?,
             device: gpu::tch_device(device),
         };
-        Ok(TorchTask::new(spec, device, kind, &split))
+        Ok((kind, split))
     }
-}
 
-impl Kind for DetectionKind {
     fn module(
         &mut self,
         trial: &TrialSpec,
@@ -172,10 +168,10 @@ impl Module for DetectionModule {
         Ok(loss.f_detach()?)
     }
 
-    fn outputs(&self, part: Part, step: &mut dyn FnMut()) -> Result<Outputs> {
-        let rows = match part {
-            Part::Train | Part::Validation => self.rows.validation.clone(),
-            Part::Test => self.rows.test.clone(),
+    fn outputs(&self, test: bool, step: &mut dyn FnMut()) -> Result<Outputs> {
+        let rows = match test {
+            false => self.rows.validation.clone(),
+            true => self.rows.test.clone(),
         };
         let (count, size) = (rows.len(), self.showing.size);
         let (pages, showing) = (self.pages.clone(), self.showing);
@@ -191,8 +187,7 @@ impl Module for DetectionModule {
             let each = cross_entropy(&logits, &targets.shrunk)?.f_mul(&targets.shrunk_mask)?;
             loss += each.f_sum(Type::Double)?.f_double_value(&[])?;
             pixels += targets.counts.inside + targets.counts.outside;
-            let flat = logits.f_sigmoid()?.f_flatten(0, -1)?;
-            let values: Vec<f32> = Vec::try_from(flat.f_to_device(tch::Device::Cpu)?)?;
+            let values = flat(&logits.f_sigmoid()?)?;
             for (values, example) in values.chunks(size * size).zip(examples) {
                 let map = PageMap::new((size, size), values.to_vec()).within(example.filled);
                 scorers.push(PageScorer::new(map, example.truths));
@@ -215,8 +210,7 @@ impl Module for DetectionModule {
         kept(listed.parameters, listed.buffers)
     }
 
-    fn about(&self) -> Result<Map<String, Json>> {
-        let about = serde_json::to_string(&self.about)?;
-        Ok(serde_json::from_str(&about)?)
+    fn about(&self) -> Result<Json> {
+        Ok(serde_json::to_value(&self.about)?)
     }
 }

@@ -11,6 +11,7 @@ use tch::{Kind, Tensor};
 use super::layers::Fresh;
 use super::network::DbNet;
 use crate::gpu;
+use crate::train::module::kept;
 use crate::train::tensors;
 use ::detection::Page;
 use ::detection::description::{Description, ExportedDetector};
@@ -45,8 +46,7 @@ impl Detector {
         };
         let network = DbNet::new(&about.network, &mut fresh)?;
         let listed = network.listed();
-        let parameters = listed.parameters.into_iter().map(|p| (p.name, p.tensor));
-        let named: Vec<(String, Tensor)> = parameters.chain(listed.buffers).collect();
+        let named = kept(listed.parameters, listed.buffers)?;
         tensors::load(&named, &exported.dir.join(WEIGHTS_FILE))?;
         Ok(Detector {
             network,
@@ -62,8 +62,7 @@ impl Detector {
         let shape = [1, side as i64, side as i64, 3];
         let seen = Tensor::f_from_data_size(&view.picture(picture), &shape, Kind::Uint8)?;
         let logits = self.network.logits(&seen.f_to_device(self.device)?)?;
-        let flat = logits.f_sigmoid()?.f_flatten(0, -1)?;
-        let values: Vec<f32> = Vec::try_from(flat.f_to_device(tch::Device::Cpu)?)?;
+        let values = tensors::flat(&logits.f_sigmoid()?)?;
         ensure!(
             values.iter().all(|value| value.is_finite()),
             "an output is not finite"

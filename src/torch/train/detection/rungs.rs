@@ -9,7 +9,9 @@ use super::network::{DbNet, Maps, stage_of};
 use super::pages::batch;
 use crate::gpu::tch_device;
 use crate::rungs::at;
-use crate::rungs::compare::{Named, finite, leaf, looked_at, numbers, on_both, there_and_back};
+use crate::rungs::compare::{
+    Named, back, finite, leaf, looked_at, numbers, on_both, there_and_back,
+};
 use ::detection::description::Network;
 use ::detection::example::{Example, Showing};
 use ::detection::{PARTS, load, made_up, start};
@@ -221,16 +223,9 @@ impl Tried<'_> {
             threshold,
         };
         let loss = self.looked_at_losses(&maps, &targets)?;
-        at("backward");
-        loss.f_backward()?;
-        for parameter in network.listed().parameters.iter().rev() {
-            let gradient = parameter.tensor.f_grad()?;
-            if gradient.defined() {
-                let what = format!("backward, gradient of {}", parameter.name);
-                looked_at(&what, &gradient)?;
-            }
-        }
-        Ok("one pass over them, there and back, is finite".to_owned())
+        let parameters = network.listed().parameters.into_iter();
+        let leaves: Named = parameters.map(|p| (p.name, p.tensor)).collect();
+        back(&loss, &leaves)
     }
 
     fn looked_at_losses(&self, maps: &Maps, targets: &Targets) -> Result<Tensor> {

@@ -4,7 +4,7 @@ mod model;
 pub mod predict;
 
 use anyhow::Result;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use tch::{Kind as Type, Reduction, Tensor};
 
 use super::layers::Parameter;
@@ -15,7 +15,7 @@ use crate::gpu;
 use ::tabular::{Description, Scale, TableRows, load};
 use ::training::numbers;
 use ::training::scores::Answers;
-use ::training::split::Part;
+use ::training::split::Split;
 use config::StudySpec;
 use device::Device;
 use model::{Inputs, Model};
@@ -31,22 +31,13 @@ pub struct TabularKind {
     device: tch::Device,
 }
 
-impl TabularTask {
-    /// Reads the rows and their split.
-    ///
-    /// # Errors
-    /// They cannot be used.
-    pub fn open(spec: &StudySpec, device: Device) -> Result<TabularTask> {
-        let (data, split) = load(spec)?;
-        let kind = TabularKind {
-            data,
-            device: gpu::tch_device(device),
-        };
-        Ok(TorchTask::new(spec, device, kind, &split))
-    }
-}
-
 impl Kind for TabularKind {
+    fn open(spec: &StudySpec, device: Device) -> Result<(TabularKind, Split)> {
+        let (data, split) = load(spec)?;
+        let device = gpu::tch_device(device);
+        Ok((TabularKind { data, device }, split))
+    }
+
     fn module(
         &mut self,
         trial: &TrialSpec,
@@ -59,7 +50,7 @@ impl Kind for TabularKind {
         let model = Model::new(&about, dropout, self.device, &mut generator)?;
         let rows = |rows: &[usize]| -> Result<Rows> {
             let encoded = about.encoding.encode(&self.data.columns, rows);
-            let class = |row: &usize| self.data.class[*row];
+            let class = |row: &usize| self.data.samples.class[*row];
             let target = |row: &usize| self.data.numbers.get(*row).copied();
             Ok(Rows {
                 inputs: Inputs::new(&about.encoding, &encoded, rows.len(), self.device)?,
@@ -89,8 +80,7 @@ impl Kind for TabularKind {
             }),
         };
         Ok(Box::new(TabularModule {
-            validation: rows(&parts.validation)?,
-            test: rows(&parts.test)?,
+            scored: [rows(&parts.validation)?, rows(&parts.test)?],
             targets: targets.f_to_device(self.device)?,
             batches: Vec::new(),
             precision: trial.word("train.precision")?,
@@ -139,8 +129,8 @@ struct TabularModule {
     model: Model,
     loss: TargetLoss,
     train: Rows,
-    validation: Rows,
-    test: Rows,
+    /// Those that validate, and those of the test.
+    scored: [Rows; 2],
     /// `[n]`: of the rows to train on, classes or standardised numbers.
     targets: Tensor,
     /// The rows of this epoch's batches, on the device.
@@ -186,11 +176,8 @@ impl Module for TabularModule {
         Ok(loss.f_detach()?)
     }
 
-    fn outputs(&self, part: Part, step: &mut dyn FnMut()) -> Result<Outputs> {
-        let rows = match part {
-            Part::Train | Part::Validation => &self.validation,
-            Part::Test => &self.test,
-        };
+    fn outputs(&self, test: bool, step: &mut dyn FnMut()) -> Result<Outputs> {
+        let rows = &self.scored[usize::from(test)];
         let outputs = self.model.outputs(&rows.inputs, step)?;
         Ok(match self.about.scale {
             None => {
@@ -205,9 +192,8 @@ impl Module for TabularModule {
         })
     }
 
-    fn about(&self) -> Result<Map<String, Json>> {
-        let about = serde_json::to_string(&self.about)?;
-        Ok(serde_json::from_str(&about)?)
+    fn about(&self) -> Result<Json> {
+        Ok(serde_json::to_value(&self.about)?)
     }
 }
 

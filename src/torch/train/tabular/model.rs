@@ -4,8 +4,9 @@ use anyhow::Result;
 use rand::Rng;
 use tch::{Device, Kind, Tensor};
 
-use crate::train::layers::{Linear, Map, Parameter, listed};
-use crate::train::mlp::{Mlp, drawn, normal};
+use crate::train::layers::{Map, Parameter, listed};
+use crate::train::mlp::{Mlp, normal};
+use crate::train::tensors::fetched;
 use ::tabular::{Description, Encoded, Encoding};
 
 /// Rows that are computed at once where nothing is learned.
@@ -87,23 +88,19 @@ impl Model {
             .categories()
             .map(&mut table)
             .collect::<Result<_>>()?;
-        let mut layer = |(input, out): (usize, usize)| {
-            drawn(input, out, (2.0 / input as f64).sqrt(), device, rng)
-        };
-        let layers = about
-            .sizes()
-            .into_iter()
-            .map(&mut layer)
-            .collect::<Result<_>>()?;
-        Ok(Model::of(about, dropout, tables, layers))
+        let between = (about.activation, dropout);
+        let deviation = |input: usize| (2.0 / input as f64).sqrt();
+        let mlp = Mlp::drawn(&about.sizes(), between, &deviation, device, rng)?;
+        Ok(Model { tables, mlp })
     }
 
     /// A model of these tensors.
+    #[cfg(test)]
     pub fn of(
         about: &Description,
         dropout: f64,
         tables: Vec<Tensor>,
-        layers: Vec<Linear>,
+        layers: Vec<crate::train::layers::Linear>,
     ) -> Model {
         let activation = about.activation;
         let mlp = Mlp {
@@ -155,16 +152,9 @@ impl Model {
                 numbers: inputs.numbers.f_narrow(0, from, count)?,
                 categories: inputs.categories.f_narrow(0, from, count)?,
             };
-            all.push(
-                self.forward(&part, false)?
-                    .f_to_kind(Kind::Float)?
-                    .f_flatten(0, 1)?,
-            );
+            all.push(self.forward(&part, false)?.f_to_kind(Kind::Float)?);
             step();
         }
-        match all.as_slice() {
-            [] => Ok(Vec::new()),
-            [_, ..] => Ok(Vec::try_from(Tensor::f_cat(&all, 0)?)?),
-        }
+        fetched(&all)
     }
 }

@@ -1,19 +1,21 @@
 //! A trained model of a table that answers rows.
 
 use anyhow::Result;
-use tch::{Kind, Tensor};
 
 use super::model::{Inputs, Model};
 use super::unscaled;
 use crate::gpu;
 use crate::train::answer::{NoAnswer, Predictor};
-use crate::train::layers::Linear;
+use crate::train::module::kept;
 use crate::train::tensors;
 use ::request::evaluation::Answered;
 use ::request::predict::Record;
-use ::tabular::{Column, Description, ExportedTable, Feature, WEIGHTS_FILE};
+use ::tabular::{Column, Description, ExportedTable, Feature};
+use ::training::exported::WEIGHTS_FILE;
+use ::training::rows::number;
 use ::training::scores::Answers;
 use device::Device;
+use search::study::rng;
 
 /// A model on its device.
 pub struct TablePredictor {
@@ -34,31 +36,9 @@ impl TablePredictor {
         batch_size: Option<usize>,
     ) -> Result<TablePredictor> {
         let (about, device) = (exported.description.clone(), gpu::tch_device(device));
-        let zeros = |shape: &[usize]| -> Result<Tensor> {
-            let shape: Vec<i64> = shape.iter().map(|d| *d as i64).collect();
-            Ok(Tensor::f_zeros(shape, (Kind::Float, device))?)
-        };
-        let tables = about
-            .encoding
-            .categories()
-            .map(|places| zeros(&[places, about.embedding]));
-        let layer = |(input, out): (usize, usize)| -> Result<Linear> {
-            Ok(Linear {
-                weight: zeros(&[out, input])?,
-                bias: zeros(&[out])?,
-            })
-        };
-        let layers = about
-            .sizes()
-            .into_iter()
-            .map(layer)
-            .collect::<Result<_>>()?;
-        let model = Model::of(&about, 0.0, tables.collect::<Result<_>>()?, layers);
-        let named: Vec<(String, Tensor)> = model
-            .parameters()?
-            .into_iter()
-            .map(|p| (p.name, p.tensor))
-            .collect();
+        // Everything that is drawn is overwritten.
+        let model = Model::new(&about, 0.0, device, &mut rng(0, 0, "model"))?;
+        let named = kept(model.parameters()?, Vec::new())?;
         tensors::load(&named, &exported.dir.join(WEIGHTS_FILE))?;
         let batch_size = batch_size.unwrap_or(usize::MAX);
         Ok(TablePredictor {
@@ -75,7 +55,7 @@ impl TablePredictor {
             let cells: Vec<String> = rows.iter().map(|row| row.values[at].clone()).collect();
             let name = feature.name().to_owned();
             // What is no number was told before anything is computed.
-            let number = |cell: &String| cell.parse().unwrap_or(f64::NAN);
+            let number = |cell: &String| number(cell).unwrap_or(f64::NAN);
             let column = match feature {
                 Feature::Numeric { .. } => {
                     Column::Numeric(name, cells.iter().map(number).collect())
@@ -98,8 +78,12 @@ impl TablePredictor {
         let named =
             |(feature, cell): (&Feature, &String)| (feature.name().to_owned(), cell.clone());
         let (column, cell) = greatest.map(named).unwrap_or_default();
-        let line = row.row.line;
-        NoAnswer { line, column, cell }
+        NoAnswer {
+            line: row.line,
+            column,
+            found: format!("{cell}, of which the model makes no finite number"),
+            expected: "a value such as those that it was trained on".to_owned(),
+        }
     }
 }
 
@@ -114,24 +98,16 @@ impl Predictor for TablePredictor {
             return Err(self.no_answer(&rows[at / self.about.outputs()]).into());
         }
         let Some(scale) = self.about.scale else {
-            let truth = rows.iter().map(|record| record.row.class).collect();
+            let truth = rows.iter().map(|record| record.class).collect();
             let all: Vec<usize> = (0..rows.len()).collect();
             let answers = Answers::new(self.about.outputs(), &outputs, &all, truth);
             return Ok(Answered::Classes(
                 answers.from_threshold(self.about.threshold),
             ));
         };
-        let features = self.about.encoding.0.len();
-        // Where it is evaluated, the number is the cell behind those that are read.
-        let number = |record: &Record| record.values.get(features)?.parse().ok();
-        let truth = rows
-            .iter()
-            .map(|record| number(record).unwrap_or(0.0))
-            .collect();
-        let predicted = unscaled(&outputs, scale);
         Ok(Answered::Numbers {
-            predicted,
-            truth,
+            predicted: unscaled(&outputs, scale),
+            truth: rows.iter().map(|record| record.number).collect(),
             scale,
         })
     }

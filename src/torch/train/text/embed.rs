@@ -1,42 +1,51 @@
 //! Hidden states of texts, batch by batch, into a file.
 
 use anyhow::{Context, Result};
-use tch::{Device, Kind, Tensor};
+use tch::Device;
 
 use super::encoder::Encoder;
 use super::head;
 use super::rows::Rows;
 use crate::gpu;
-use ::text::embedding::{Embedded, EmbeddingPooling, EmbeddingStep, Output, Plan, tokens};
+use crate::train::tensors::flat;
+use ::request::torch_request::Embed;
+use ::text::checkpoint::Checkpoint;
+use ::text::data::Row;
+use ::text::embedding::{Embedded, EmbeddingPooling, EmbeddingStep, Output, tokens};
 use ::text::tokens::Tokens;
 use messages::exit::{Exit, Failure};
 
-/// Computes what an encoder makes of texts, and writes it.
+/// Computes what the encoder of a checkpoint makes of the texts of these rows, and writes it.
 ///
 /// # Errors
 /// A row cannot be encoded, the model has no pooler that was asked for, the file cannot be written,
 /// or libtorch throws.
-pub fn embed(plan: &Plan<'_>, told: &mut dyn FnMut(EmbeddingStep)) -> Result<Embedded, Failure> {
-    let (rows, cut) = tokens(plan)?;
+pub fn embed(
+    checkpoint: &Checkpoint,
+    rows: &[Row],
+    wanted: &Embed,
+    told: &mut dyn FnMut(EmbeddingStep),
+) -> Result<Embedded, Failure> {
+    let (rows, cut) = tokens(checkpoint, rows, wanted.max_length)?;
     // Before any other call of libtorch.
-    gpu::cuda::load(plan.device).map_err(|e| Failure::new(Exit::Device, format!("{e:#}")))?;
+    gpu::cuda::load(wanted.device).map_err(|e| Failure::new(Exit::Device, format!("{e:#}")))?;
     if std::env::var_os("OMP_NUM_THREADS").is_none() {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         tch::set_num_threads(i32::try_from(cores).unwrap_or(1));
     }
-    let device: Device = gpu::tch_device(plan.device);
+    let device: Device = gpu::tch_device(wanted.device);
     let thrown = |e: anyhow::Error| Failure::input(format!("{e:#}"));
-    let encoder = Encoder::load(plan.checkpoint, device).map_err(thrown)?;
-    let pooling = pooling(plan, &encoder)?;
+    let encoder = Encoder::load(checkpoint, device).map_err(thrown)?;
+    let pooling = pooling(checkpoint, wanted, &encoder)?;
     let length = rows.iter().map(|row| row.ids.len()).max().unwrap_or(0);
     let hidden = encoder.config.hidden_size;
     let metadata = [
-        ("model", plan.checkpoint.name.clone()),
+        ("model", checkpoint.name.clone()),
         ("pooled", pooling.name().to_owned()),
-        ("max_length", plan.max_length.to_string()),
+        ("max_length", wanted.max_length.to_string()),
         ("padding", "zeros behind a row's end".to_owned()),
     ];
-    let output = Output::new(plan.out, (rows.len(), length, hidden), &metadata)?;
+    let output = Output::new(&wanted.out, (rows.len(), length, hidden), &metadata)?;
     told(EmbeddingStep::Began {
         rows: rows.len(),
         bytes: output.size,
@@ -44,7 +53,7 @@ pub fn embed(plan: &Plan<'_>, told: &mut dyn FnMut(EmbeddingStep)) -> Result<Emb
     // Rows of like length together; the longest first, so that too little memory shows at once.
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|row| std::cmp::Reverse(rows[*row].ids.len()));
-    for batch in order.chunks(plan.batch_size.max(1)) {
+    for batch in order.chunks(wanted.batch_size.max(1)) {
         let text = |row: &usize| std::slice::from_ref(&rows[*row]);
         let texts: Vec<&[Tokens]> = batch.iter().map(text).collect();
         let (states, pooled) = compute(&encoder, &texts, pooling, device).map_err(|e| {
@@ -70,12 +79,16 @@ pub fn embed(plan: &Plan<'_>, told: &mut dyn FnMut(EmbeddingStep)) -> Result<Emb
 }
 
 /// What `pooled` will be.
-fn pooling(plan: &Plan<'_>, encoder: &Encoder) -> Result<EmbeddingPooling, Failure> {
+fn pooling(
+    checkpoint: &Checkpoint,
+    wanted: &Embed,
+    encoder: &Encoder,
+) -> Result<EmbeddingPooling, Failure> {
     let has = encoder.first_token.is_some();
-    match plan.pooling {
+    match wanted.pooling {
         Some(EmbeddingPooling::Pooler) if !has => Err(Failure::input(format!(
             "--pooling pooler: the checkpoint of {} has no pooler; mean and cls need none",
-            plan.checkpoint.name
+            checkpoint.name
         ))),
         Some(pooling) => Ok(pooling),
         None if has => Ok(EmbeddingPooling::Pooler),
@@ -102,11 +115,6 @@ fn compute(
         EmbeddingPooling::Mean => head::pool(head::Pooling::Mean, &batch, &states)?,
     };
     Ok((flat(&states)?, flat(&pooled)?))
-}
-
-fn flat(tensor: &Tensor) -> Result<Vec<f32>> {
-    let tensor = tensor.f_to_device(Device::Cpu)?.f_to_kind(Kind::Float)?;
-    Ok(Vec::try_from(tensor.f_contiguous()?.f_flatten(0, -1)?)?)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::rows::Batch;
 use crate::train::layers::{Linear, Map};
-use crate::train::mlp::{Mlp, drawn, normal};
+use crate::train::mlp::{Mlp, normal};
 pub use ::text::head::{HeadConfig, Pooling, QUERY};
 
 /// Of the normal distribution from which weights are drawn.
@@ -30,12 +30,8 @@ impl Head {
     /// # Errors
     /// libtorch throws.
     pub fn new(config: HeadConfig, device: Device, rng: &mut impl Rng) -> Result<Head> {
-        let mut layer = |(input, out)| drawn(input, out, DEVIATION, device, rng);
-        let layers = config.sizes().into_iter().map(&mut layer);
-        let layers = Mlp {
-            layers: layers.collect::<Result<_>>()?,
-            ..Mlp::between(&config)
-        };
+        let between = (config.activation, config.dropout);
+        let layers = Mlp::drawn(&config.sizes(), between, &|_| DEVIATION, device, rng)?;
         let query = match config.pooling {
             Pooling::Attn => Some(normal(&[config.input], DEVIATION, device, rng)?),
             Pooling::Cls | Pooling::Mean | Pooling::Max => None,
@@ -60,7 +56,8 @@ impl Head {
         Ok(Head {
             layers: Mlp {
                 layers: layers.collect::<Result<_>>()?,
-                ..Mlp::between(&config)
+                activation: config.activation,
+                dropout: config.dropout,
             },
             query: match config.pooling {
                 Pooling::Attn => Some(query()?),
@@ -111,17 +108,6 @@ impl Head {
     /// libtorch throws.
     pub fn logits(&self, pooled: Tensor, training: bool) -> Result<Tensor> {
         self.layers.forward(pooled, training)
-    }
-}
-
-impl Mlp {
-    /// A head's, without layers.
-    fn between(config: &HeadConfig) -> Mlp {
-        Mlp {
-            layers: Vec::new(),
-            activation: config.activation,
-            dropout: config.dropout,
-        }
     }
 }
 

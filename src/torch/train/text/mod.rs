@@ -84,12 +84,9 @@ pub type RowsKey = (String, usize, usize, bool);
 /// Token tables that are kept.
 const KEPT_ROWS: usize = 4;
 
-impl TextTask {
-    /// Reads data and split, and loads the model of the point of the defaults.
-    ///
-    /// # Errors
-    /// The data or that checkpoint cannot be used.
-    pub fn open(spec: &StudySpec, device: Device) -> Result<TextTask> {
+impl Kind for TextKind {
+    /// Loads the model of the point of the defaults, too.
+    fn open(spec: &StudySpec, device: Device) -> Result<(TextKind, Split)> {
         let (data, split) = ::text::prepare::load(spec)?;
         let (order, searched) = training_order(&split);
         let mut places = vec![0; order.len()];
@@ -116,11 +113,9 @@ impl TextTask {
                 kind.rows(name, length, stride, false)?;
             }
         }
-        Ok(TorchTask::new(spec, device, kind, &split))
+        Ok((kind, split))
     }
-}
 
-impl Kind for TextKind {
     fn module(
         &mut self,
         trial: &TrialSpec,
@@ -137,7 +132,7 @@ impl Kind for TextKind {
             frozen <= layers,
             "train.freeze_encoder_layers = {frozen}: the model {name} has {layers} layers"
         );
-        let classes = self.data.classes.clone();
+        let classes = self.data.samples.classes.clone();
         let head = HeadConfig::of(trial, encoder.config.hidden_size, classes.len())?;
         let key = PrefixKey {
             rows: key,
@@ -161,7 +156,7 @@ impl Kind for TextKind {
             name: name.to_owned(),
             origin: Rc::clone(&self.checkpoint(name)?.0),
             classes,
-            train_rows: counts_of(&*self.data, &parts.train),
+            train_rows: counts_of(&self.data.samples, &parts.train),
         };
         Ok(Box::new(TextModule::new(
             trial, model, rows, input, numbers, origin,
@@ -250,7 +245,7 @@ impl TextKind {
             (top as usize) < vocabulary,
             "token id {top}: the model {name} has a vocabulary of {vocabulary}"
         );
-        let classes: Vec<usize> = order.iter().map(|row| data.rows[*row].class).collect();
+        let classes: Vec<usize> = order.iter().map(|row| data.samples.class[*row]).collect();
         let rows = Rc::new(Rows::of_windows(
             &windows,
             &classes,

@@ -14,6 +14,7 @@ use crate::gpu;
 use crate::train::dropout::dropout;
 use crate::train::layers::{Dropouts, Parameter, listed};
 use crate::train::precision::Precision;
+use crate::train::tensors::fetched;
 use ::text::checkpoint::EncoderConfig;
 use search::study::derive_seed;
 use task::TrialSpec;
@@ -205,12 +206,7 @@ impl Model {
             collected.push(logits.f_to_kind(Kind::Float)?);
             step(numbers);
         }
-        match collected.as_slice() {
-            [] => Ok(Vec::new()),
-            [_, ..] => Ok(Vec::try_from(
-                Tensor::f_cat(&collected, 0)?.f_flatten(0, 1)?,
-            )?),
-        }
+        fetched(&collected)
     }
 
     /// A training pass, with dropout. With checkpointing the masks are drawn from `seed`, otherwise

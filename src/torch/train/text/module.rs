@@ -1,7 +1,7 @@
 //! What one training of a text classification is made of: rows of tokens, a model, a loss of the classes.
 
 use anyhow::{Result, ensure};
-use serde_json::{Map, Value as Json};
+use serde_json::{Value as Json, json};
 use std::rc::Rc;
 use tch::{Kind, Tensor};
 
@@ -13,7 +13,6 @@ use super::score::Scored;
 use crate::train::layers::Parameter;
 use crate::train::loss::{Loss, LossSettings};
 use crate::train::{Module, Outputs, Parts, Step, classes};
-use ::training::split::Part;
 use task::TrialSpec;
 
 /// A model with the rows that it reads.
@@ -29,8 +28,8 @@ pub struct TextModule {
     shares: Option<Tensor>,
     /// The rows of this epoch's batches, on the device.
     batches: Vec<Tensor>,
-    validation: Scored,
-    test: Scored,
+    /// The rows that validate, and those of the test.
+    scored: [Scored; 2],
     about: About,
 }
 
@@ -66,8 +65,10 @@ impl TextModule {
         Ok(TextModule {
             loss: Loss::new(LossSettings::of(trial)?, &counts, rows.labels.device())?,
             shares: rows.shares(&numbers.train)?,
-            validation: Scored::new(&model, &rows, &numbers.validation)?,
-            test: Scored::new(&model, &rows, &numbers.test)?,
+            scored: [
+                Scored::new(&model, &rows, &numbers.validation)?,
+                Scored::new(&model, &rows, &numbers.test)?,
+            ],
             train: numbers.train,
             batches: Vec::new(),
             model,
@@ -129,11 +130,8 @@ impl Module for TextModule {
         Ok(loss.f_detach()?)
     }
 
-    fn outputs(&self, part: Part, step: &mut dyn FnMut()) -> Result<Outputs> {
-        let scored = match part {
-            Part::Train | Part::Validation => &self.validation,
-            Part::Test => &self.test,
-        };
+    fn outputs(&self, test: bool, step: &mut dyn FnMut()) -> Result<Outputs> {
+        let scored = &self.scored[usize::from(test)];
         let count = self.about.classes.len();
         let answers = scored.answers(&self.model, (&self.rows, &self.input), count, step)?;
         Ok(classes::outputs(answers))
@@ -143,18 +141,15 @@ impl Module for TextModule {
         self.model.weights()
     }
 
-    fn about(&self) -> Result<Map<String, Json>> {
+    fn about(&self) -> Result<Json> {
         let about = &self.about;
-        Ok(Map::from_iter([
-            ("labels".to_owned(), about.classes.clone().into()),
-            ("train_rows".to_owned(), about.train_rows.clone().into()),
-            ("model".to_owned(), about.name.as_str().into()),
-            (
-                "model_fingerprint".to_owned(),
-                about.origin.fingerprint().into(),
-            ),
-            ("head".to_owned(), serde_json::to_value(self.model.head())?),
-        ]))
+        Ok(json!({
+            "labels": about.classes,
+            "train_rows": about.train_rows,
+            "model": about.name,
+            "model_fingerprint": about.origin.fingerprint(),
+            "head": serde_json::to_value(self.model.head())?,
+        }))
     }
 }
 

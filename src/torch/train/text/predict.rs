@@ -11,7 +11,7 @@ use super::model::Model;
 use super::prefix::{Input, fixed_batches};
 use super::rows::Rows;
 use crate::gpu;
-use crate::train::answer;
+use crate::train::answer::{self, NoAnswer};
 use crate::train::layers::Linear;
 use crate::train::precision::Precision;
 use ::request::evaluation::Answered;
@@ -71,21 +71,16 @@ impl Predictor {
         })
     }
 
-    /// The answers to these rows, whose classes are `truth` where they are known, numbers below that
-    /// of the classes elsewhere; `step` is called with the rows that each batch begins.
+    /// The answers to these rows, with their classes; `step` is called with the rows that each batch begins.
     ///
     /// # Errors
-    /// A row cannot be encoded, libtorch throws, or a logit is not finite.
-    pub fn answer(
-        &mut self,
-        rows: &[Row],
-        truth: Vec<usize>,
-        step: &mut dyn FnMut(usize),
-    ) -> Result<Answers> {
-        self.tokenised.replace(rows)?;
+    /// A row cannot be encoded, libtorch throws; or [`NoAnswer`]: a logit is not finite, a token beyond the vocabulary.
+    pub fn answer(&mut self, records: &[Record], step: &mut dyn FnMut(usize)) -> Result<Answers> {
+        let rows: Vec<Row> = records.iter().map(|record| record.row.clone()).collect();
+        self.tokenised.replace(&rows)?;
         let (length, stride) = (self.about.max_length, self.about.doc_stride);
-        let windows = self.tokenised.windows(rows, length, stride)?;
-        for (row, windows) in rows.iter().zip(&windows) {
+        let windows = self.tokenised.windows(&rows, length, stride)?;
+        for (row, windows) in records.iter().zip(&windows) {
             windows.iter().try_for_each(|w| self.check(row, w))?;
         }
         let windows: Vec<&[Tokens]> = windows.iter().map(Vec::as_slice).collect();
@@ -112,33 +107,51 @@ impl Predictor {
             .collect();
         let classes = self.about.labels.len();
         if let Some(at) = logits.iter().position(|l| !l.is_finite()) {
-            let row = &rows[documents[at / classes]];
-            anyhow::bail!("line {}: a logit is {}", row.line, logits[at]);
+            let expected = "a text such as those that it was trained on";
+            return Err(no_answer(
+                &records[documents[at / classes]],
+                "a text of which the model makes no finite number".to_owned(),
+                expected.to_owned(),
+            ));
         }
+        let truth = records.iter().map(|record| record.class).collect();
         let answers = Answers::new(classes, &logits, &documents, truth);
         Ok(answers.from_threshold(self.about.threshold))
     }
 
     /// Ids must be rows of the embedding tables.
-    fn check(&self, row: &Row, tokens: &Tokens) -> Result<()> {
+    fn check(&self, row: &Record, tokens: &Tokens) -> Result<()> {
         let top = |ids: &[u32]| ids.iter().max().copied().unwrap_or(0) as usize;
         let (id, kind) = (top(&tokens.ids), top(&tokens.types));
-        ensure!(
-            id < self.vocabulary && self.types.is_none_or(|types| kind < types),
-            "line {}: token id {id}, type {kind}; the model has a vocabulary of {} and {:?} types",
-            row.line,
-            self.vocabulary,
-            self.types
-        );
-        Ok(())
+        if id < self.vocabulary && self.types.is_none_or(|types| kind < types) {
+            return Ok(());
+        }
+        let types = self.types.map(|types| format!(" and types below {types}"));
+        let (below, types) = (self.vocabulary, types.unwrap_or_default());
+        let expected = format!("ids below {below}{types}, as the model has them");
+        Err(no_answer(
+            row,
+            format!("token id {id}, type {kind}"),
+            expected,
+        ))
     }
+}
+
+/// A text that the model cannot answer.
+fn no_answer(row: &Record, found: String, expected: String) -> anyhow::Error {
+    let (line, column) = (row.line, "text".to_owned());
+    let row = NoAnswer {
+        line,
+        column,
+        found,
+        expected,
+    };
+    row.into()
 }
 
 impl answer::Predictor for Predictor {
     fn answer(&mut self, rows: &[Record], step: &mut dyn FnMut(usize)) -> Result<Answered> {
-        let truth = rows.iter().map(|record| record.row.class).collect();
-        let rows: Vec<Row> = rows.iter().map(|record| record.row.clone()).collect();
-        Ok(Answered::Classes(self.answer(&rows, truth, step)?))
+        Ok(Answered::Classes(self.answer(rows, step)?))
     }
 }
 

@@ -14,7 +14,9 @@ use super::prefix::Input;
 use super::rows::{Batch, Rows};
 use crate::gpu::tch_device;
 use crate::rungs::at;
-use crate::rungs::compare::{Named, finite, leaf, looked_at, numbers, on_both, there_and_back};
+use crate::rungs::compare::{
+    Named, back, finite, leaf, looked_at, numbers, on_both, there_and_back,
+};
 use crate::train::layers::Dropouts;
 use crate::train::loss::{Loss, LossSettings};
 use crate::train::told;
@@ -276,8 +278,11 @@ fn loss(
             let labels = train
                 .iter()
                 .take(LABELS)
-                .map(|row| data.rows[*row].class as i64);
-            (labels.collect::<Vec<i64>>(), counts_of(&data, train))
+                .map(|row| data.samples.class[*row] as i64);
+            (
+                labels.collect::<Vec<i64>>(),
+                counts_of(&data.samples, train),
+            )
         }
         false => {
             let labels = (0..64).map(|row| row % CLASSES as i64);
@@ -330,7 +335,7 @@ fn trace(
     places.sort_unstable();
     let numbers = all.of_documents(&places);
     let batch = whole_batch(&all, &numbers)?;
-    let classes = task.data.classes.len();
+    let classes = task.data.samples.classes.len();
     let mut leaves = Named::new();
     let config = &encoder.config;
     let tables = encoder.embeddings.map(&mut noted(&mut leaves))?;
@@ -357,18 +362,10 @@ fn trace(
     let logits = head.logits(head.pool(&batch, &x)?, false)?;
     looked_at("the head, forward", &logits)?;
     at("the loss, forward");
-    let counts = counts_of(&*task.data, &task.order[..task.searched]);
+    let counts = counts_of(&task.data.samples, &task.order[..task.searched]);
     let loss = Loss::new(LossSettings::of(trial)?, &counts, tch_device(device))?;
     let labels = all.labels.f_index_select(0, &batch.rows)?;
     let loss = loss.of_rows(&logits, &labels)?;
     looked_at("the loss, forward", &loss)?;
-    at("backward");
-    loss.f_mean(Kind::Float)?.f_backward()?;
-    for (name, tensor) in leaves.iter().rev() {
-        let gradient = tensor.f_grad()?;
-        if gradient.defined() {
-            looked_at(&format!("backward, gradient of {name}"), &gradient)?;
-        }
-    }
-    Ok("one pass over them, there and back, is finite".to_owned())
+    back(&loss.f_mean(Kind::Float)?, &leaves)
 }

@@ -376,13 +376,7 @@ fn minilm() -> PathBuf {
 /// The rows of a case, from their JSON.
 fn reference_rows(json: &str) -> Vec<Row> {
     let cells: Vec<(String, Option<String>)> = serde_json::from_str(json).unwrap();
-    let row = |(text, pair)| Row {
-        text,
-        pair,
-        class: 0,
-        group: None,
-        line: 0,
-    };
+    let row = |(text, pair)| Row { text, pair };
     cells.into_iter().map(row).collect()
 }
 

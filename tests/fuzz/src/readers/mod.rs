@@ -235,8 +235,8 @@ fn rows(bytes: &[u8]) {
     with_files(&[(name, bytes)], |dir| {
         match Dataset::read(&dir.join(name), &columns) {
             Ok(data) => {
-                assert!(data.classes.len() > 1);
-                assert!(data.rows.iter().all(|row| row.line > 0));
+                assert!(data.samples.classes.len() > 1);
+                assert!(data.samples.lines.iter().all(|line| *line > 0));
             }
             Err(problems) => assert!(!problems.to_string().is_empty()),
         }

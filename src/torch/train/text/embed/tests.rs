@@ -6,8 +6,6 @@ use std::path::Path;
 use safetensors::SafeTensors;
 
 use super::*;
-use ::text::checkpoint::Checkpoint;
-use ::text::data::Row;
 
 fn reference() -> &'static Path {
     Path::new(concat!(
@@ -44,9 +42,6 @@ fn row(text: &str, pair: Option<&str>) -> Row {
     Row {
         text: text.to_owned(),
         pair: pair.map(str::to_owned),
-        class: 0,
-        group: None,
-        line: 1,
     }
 }
 
@@ -67,6 +62,27 @@ fn floats(file: &SafeTensors<'_>, name: &str) -> Vec<f32> {
         .collect()
 }
 
+/// A request for this file, with rows of at most so many tokens, so many at once.
+fn wanted(
+    out: &Path,
+    (max_length, batch_size): (usize, usize),
+    pooling: Option<EmbeddingPooling>,
+) -> Embed {
+    Embed {
+        model: String::new(),
+        models: BTreeMap::new(),
+        file: Default::default(),
+        columns: Default::default(),
+        out: out.to_owned(),
+        max_length,
+        batch_size,
+        pooling,
+        device: device::Device::Cpu,
+        json: false,
+        loud: false,
+    }
+}
+
 /// Embeds the texts and hands over the file.
 fn embedded(
     case: &str,
@@ -76,17 +92,9 @@ fn embedded(
     let (dir, checkpoint) = checkpoint(case);
     let out = dir.path().join("out.safetensors");
     let rows = texts();
-    let plan = Plan {
-        checkpoint: &checkpoint,
-        rows: &rows,
-        max_length: 40,
-        batch_size,
-        pooling,
-        device: device::Device::Cpu,
-        out: &out,
-    };
+    let wanted = wanted(&out, (40, batch_size), pooling);
     let mut computed = 0;
-    let done = embed(&plan, &mut |step| match step {
+    let done = embed(&checkpoint, &rows, &wanted, &mut |step| match step {
         EmbeddingStep::Began { rows, .. } => assert_eq!(rows, texts().len()),
         EmbeddingStep::Computed(rows) => computed += rows,
     })?;
@@ -194,16 +202,8 @@ fn a_length_without_room_beside_the_special_tokens_is_refused_with_the_least_one
     for (pair, least) in [(None, 3), (Some("b"), 5)] {
         let rows = [row("a text", pair)];
         let of = |max_length| {
-            let plan = Plan {
-                checkpoint: &checkpoint,
-                rows: &rows,
-                max_length,
-                batch_size: 1,
-                pooling: None,
-                device: device::Device::Cpu,
-                out: &out,
-            };
-            embed(&plan, &mut |_| {})
+            let wanted = wanted(&out, (max_length, 1), None);
+            embed(&checkpoint, &rows, &wanted, &mut |_| {})
         };
         for length in 0..least {
             let failure = of(length).unwrap_err();

@@ -172,7 +172,7 @@ fn every_encoder_answers_and_learns_as_in_transformers() {
         seen.push(load(folder).config.architecture);
     }
     for architecture in Architecture::ALL {
-        assert!(seen.contains(&architecture), "{architecture:?}");
+        assert!(seen.contains(architecture), "{architecture:?}");
     }
 }
 

@@ -6,9 +6,12 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::predict::Predictor;
 use super::*;
-use ::text::export::{Export, Exported, write};
+use ::request::predict::Record;
+use ::text::export::{Exported, write};
 use ::text::prepare;
 use ::training::scores::Answers;
+use ::training::table::Cells;
+use task::TrainedModel;
 
 /// Keeps what a training hands over at its best epoch.
 #[derive(Default)]
@@ -50,15 +53,15 @@ fn exported(site: &TinyProject, changed: &[(&str, Value)]) -> (Metrics, PathBuf)
     let file = site.dir.path().join("weights.safetensors");
     std::fs::write(&file, weights).unwrap();
     let checkpoint = Checkpoint::open("tiny", &site.tiny()).unwrap();
-    let export = Export {
-        checkpoint: &checkpoint,
+    let model = TrainedModel {
+        trial: 0,
         weights: &file,
         about: &about,
         config: &trial.config,
         origin: &json!({}),
     };
     let out = site.dir.path().join("out");
-    write(&export, &out, true, &mut |_| {}).unwrap();
+    write(&checkpoint, &model, (&out, true), &mut |_| {}).unwrap();
     (metrics, out)
 }
 
@@ -78,18 +81,25 @@ fn an_exported_model_decides_by_the_threshold_that_was_chosen() {
 }
 
 /// The rows that validate.
-fn validation(site: &TinyProject) -> Vec<Row> {
+fn validation(site: &TinyProject) -> Vec<Record> {
     let (data, split) = prepare::load(&site.spec).unwrap();
+    let record = |row: usize| Record {
+        row: data.rows[row].clone(),
+        class: data.samples.class[row],
+        number: 0.0,
+        line: data.samples.lines[row],
+        values: Vec::new(),
+        cells: Cells::List(Vec::new()),
+    };
     let rows = split.rows(Part::Validation).into_iter();
-    rows.map(|row| data.rows[row].clone()).collect()
+    rows.map(record).collect()
 }
 
-fn answers(dir: &Path, rows: &[Row], batch_size: Option<usize>) -> Answers {
+fn answers(dir: &Path, rows: &[Record], batch_size: Option<usize>) -> Answers {
     let exported = Exported::open(dir).unwrap();
     let mut predictor = Predictor::open(&exported, Device::Cpu, batch_size).unwrap();
-    let truth = rows.iter().map(|row| row.class).collect();
     let mut stepped = 0;
-    let answers = predictor.answer(rows, truth, &mut |rows| stepped += rows);
+    let answers = predictor.answer(rows, &mut |rows| stepped += rows);
     assert_eq!(stepped, rows.len());
     answers.unwrap()
 }
@@ -154,7 +164,9 @@ fn a_head_that_transformers_has_gives_the_logits_that_transformers_computes() {
         let mut read =
             |name: &str| crate::train::tensors::convert(&reader.read(name).unwrap(), name).unwrap();
         let (weight, bias) = (read("classifier.weight"), read("classifier.bias"));
-        let tokens = Tokenised::new(&dir, &rows).unwrap().cut(&rows, 16).unwrap();
+        let texts: Vec<Row> = rows.iter().map(|row| row.row.clone()).collect();
+        let tokens = Tokenised::new(&dir, &texts).unwrap();
+        let tokens = tokens.cut(&texts, 16).unwrap();
         for (at, tokens) in tokens.iter().enumerate() {
             let ids: Vec<i64> = tokens.ids.iter().map(|id| i64::from(*id)).collect();
             let ids = Tensor::from_slice(&ids).unsqueeze(0);
