@@ -21,7 +21,7 @@ const MAX_FILE: u64 = 1 << 30;
 #[serde(untagged)]
 enum Number {
     Whole(u64),
-    Number(f64),
+    Real(f64),
     Text(String),
 }
 
@@ -142,7 +142,7 @@ impl Reading<'_> {
         for (id, text) in annotations {
             let image = match text.image_id {
                 Number::Whole(number) => number.to_string(),
-                Number::Number(number) => number.to_string(),
+                Number::Real(number) => number.to_string(),
                 Number::Text(text) => text,
             };
             let place = format!("anns.{id}");

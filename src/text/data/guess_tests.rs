@@ -80,7 +80,7 @@ fn numbers_and_categories_without_texts_are_a_table() {
     assert_eq!((found.text, found.label.as_str()), (None, "target"));
     assert_eq!((found.classes, found.categorical), (Vec::new(), false));
     // A feature of truth values has categories.
-    let row = |i: usize| format!("{}.5,{},{}\n", i % 7, i % 3 == 0, i % 2);
+    let row = |i: usize| format!("{}.5,{},{}\n", i % 7, i.is_multiple_of(3), i % 2);
     let rows: String = (0..60).map(row).collect();
     let found = likely("x.csv", &format!("price,sold,label\n{rows}")).unwrap();
     assert_eq!(
