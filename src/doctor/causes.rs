@@ -293,6 +293,10 @@ messages::table! {
         &[(S::Hang, 0.6), (S::Loops, 0.01), (S::WaitText, 0.35)],
         &[(C::OneThread, 0.05)],
         "Read the stacks in the bundle (--bundle FILE): they say what each thread waits for.");
+    CrossedLocks(2.0, "threads wait for each other: each holds a lock that another one waits for, or a lock is taken twice", &[],
+        &[(S::Hang, 0.97), (S::CrossedLocks, 0.95)],
+        &[(C::OneRow, 0.1), (C::Synthetic, 0.2), (C::OtherThreads, 0.3)],
+        "Take locks in the same order in all threads, and call nothing that takes a lock while another one is held; threading.RLock may be taken twice by one thread.");
     UnreadOutput(2.0, "a program that it has started waits for somebody to read what it writes: the pipe is full", &[],
         &[(S::Hang, 0.97), (S::Unread, 0.95)],
         &[(C::OneRow, 0.1), (C::Synthetic, 0.2)],

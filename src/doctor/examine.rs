@@ -269,6 +269,7 @@ impl Examiner<'_> {
             unread: first(|seen| &seen.unread),
             cut: first(|seen| &seen.cut),
             untyped_call: first(|seen| &seen.untyped_call),
+            crossed_locks: first(|seen| &seen.crossed_locks),
             processor_time: first(|seen| &seen.processor_time),
         }
     }

@@ -218,6 +218,7 @@ fn sign_text(sign: Sign, examined: &Examined) -> String {
         Sign::Unread => examined.outside.unread.clone(),
         Sign::ProcessorTime => examined.outside.processor_time.clone(),
         Sign::MappedFileCut => examined.outside.cut.clone(),
+        Sign::CrossedLocks => examined.outside.crossed_locks.clone(),
         Sign::UntypedCall => examined.outside.untyped_call.clone(),
         Sign::BrokenFileText => notes
             .opened

@@ -6,6 +6,7 @@ pub mod caught;
 pub mod causes;
 pub mod change;
 pub mod check;
+mod crossed_locks;
 pub mod examine;
 pub mod failed_at;
 mod foreign;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::signature::{Hang, RunEnd};
-use crate::{foreign, mapped, pipes};
+use crate::{crossed_locks, foreign, mapped, pipes};
 use fault::Death;
 use process::child::{self, ChildState, GroupLeader};
 use process::evidence::oom_kills;
@@ -135,6 +135,8 @@ pub struct Outside {
     /// The line of Python at which native code has ended it, where that calls a function by `ctypes` and nothing says what it
     /// takes.
     pub untyped_call: Option<String>,
+    /// Threads that hold what others wait for, where it stood still, in words.
+    pub crossed_locks: Option<String>,
     /// A limit of processor time that it had used up when it was killed, in words.
     pub processor_time: Option<String>,
 }
@@ -199,6 +201,7 @@ pub fn run(
             unread,
             cut: cut_under(&end, &mapped, dir),
             untyped_call: foreign::untyped_call(&end),
+            crossed_locks: crossed_locks::crossed(&end),
             processor_time: used_up(&end, limited),
         },
         end,

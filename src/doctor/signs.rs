@@ -129,6 +129,7 @@ messages::table! {
     ProcessorTime(0.01, "its time is limited, and used up", None);
     OwnTimer(0.003, "it is ended by a timer that the program has set itself, and has not taken back", None);
     Unread(0.003, "a program that it has started waits for somebody to read what it writes", None);
+    CrossedLocks(0.002, "threads wait for locks that others hold, which wait in turn", None);
     PipeText(0.005, "it writes to a pipe whose reader has ended", Some(r"(?m)^BrokenPipeError\b"));
     MappedFileCut(0.001, "a file that it had mapped into memory was cut short under it", None);
     UntypedCall(0.003, "it happens in a function that is called by ctypes, and no argtypes say what that takes", None);
@@ -285,6 +286,7 @@ pub fn signs(
 
 fn see_outside(outside: &Outside, see: &mut impl FnMut(Sign, bool)) {
     see(Sign::Unread, outside.unread.is_some());
+    see(Sign::CrossedLocks, outside.crossed_locks.is_some());
     see(Sign::MappedFileCut, outside.cut.is_some());
     see(Sign::UntypedCall, outside.untyped_call.is_some());
     see(Sign::ProcessorTime, outside.processor_time.is_some());
