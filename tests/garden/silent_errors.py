@@ -168,13 +168,39 @@ def rows_changed_that_are_kept():
     normalised(lambda data, row: row.mul_(1.5), Decoded)
 
 
+def rows_changed_of_numpys():
+    import numpy
+
+    class Counted(Decoded):
+        def __init__(self, change, rows):
+            super().__init__(change, rows)
+            self.table, self.seen = numpy.array(rows.tolist()), numpy.zeros(len(rows))
+
+        __getitem__ = rows_changed_of_a_table
+
+    normalised(None, Counted)
+
+
+def rows_changed_of_a_table(data, at):
+    row = data.table[at]
+    data.seen[at] += 1
+    row -= 0.5
+    return torch.from_numpy(row)
+
+
 def fine_rows():
+    class Filled(Decoded):
+        def __getitem__(self, at):
+            self.sums[0][0] += 1
+            return super().__getitem__(at)
+
+
     def summed(data, row):
         for total in data.sums:
             total.add_(row)
         return row.clone().mul_(1.5)
 
-    normalised(summed, Decoded)
+    normalised(summed, Filled)
 
     def counts(data, row):
         data.seen = getattr(data, "seen", torch.zeros(4))
@@ -587,7 +613,7 @@ def fine_steps():
 
 warnings.simplefilter("ignore")
 for name, act in list(globals().items()):
-    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "Decoded", "default_changed_in", "Kept", "Normalised", "normalised", "rows_changed_by_minus_at"):
+    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "Decoded", "rows_changed_of_a_table", "default_changed_in", "Kept", "Normalised", "normalised", "rows_changed_by_minus_at"):
         # A process notes each kind once.
         child = os.fork()
         if child == 0:

@@ -17,6 +17,8 @@ NO = ("0", "f", "false", "n", "no", "none", "off")
 EXACT = 1 << 24
 # Fewer values than this say nothing.
 FEWEST = 64
+# Passes in a row in which rows that are kept have changed.
+PASSES = 3
 # Hooks that a module has got since it was called first.
 HOOKS = 8
 # Steps between two evaluations of a copy: what is called more often may be a teacher, which is meant to stay.
@@ -216,6 +218,31 @@ class Mistakes:
 
         of_workers._reset = watched
 
+    def before_pass(self, passing, loader):
+        """Samples what a dataset keeps before its rows are read: processes that read them would have copies of it."""
+        if self.wants("trace") and not getattr(passing, "_num_workers", 0):
+            try:
+                passing._tune_doctor_kept = loader.dataset, kept_by(loader.dataset)
+            except Exception:
+                pass  # Of a dataset that answers oddly nothing is known.
+
+    def after_pass(self, passing):
+        """Whether rows that a dataset keeps are others once all have been read, in one pass after the other. In the first it may
+        fill them."""
+        dataset, before = getattr(passing, "_tune_doctor_kept", (None, {}))
+        now = kept_by(dataset) if before else {}
+        for name, values in before.items():
+            passes = self.changed_rows.get((id(dataset), name), 0)
+            changed = now.get(name, values) != values
+            self.changed_rows[id(dataset), name] = passes + 1 if changed else 0
+            if changed and passes + 1 == PASSES:
+                self.silent("rows_changed", "%s of %s" % (name, type(dataset).__name__), line=self.line_of(dataset))
+
+    def line_of(self, dataset):
+        """Where a dataset reads a row."""
+        code = type(dataset).__getitem__.__code__
+        return "%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name)
+
     def watch_scaling(self, torch):
         """Notes gradients that are clipped while they are scaled up for 16-bit floats."""
         import functools
@@ -389,6 +416,31 @@ def same(torch, weight, first):
 def version(tensor):
     """How often it was written to; a tensor of inference has no such count."""
     return 0 if tensor.is_inference() else tensor._version
+
+
+def kept_by(dataset):
+    """A sample of each table, picture or volume that a dataset keeps, by the attribute's name; of lists and dictionaries of them
+    the first few. Counts and weights of rows have one dimension."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    def sample(value):
+        if isinstance(value, torch.Tensor) and value.dim() > 1 and value.device.type == "cpu" and value.numel():
+            flat = value.detach().reshape(-1)
+            return bytes(str(flat[:: flat.numel() // 512 + 1].tolist()), "ascii")
+        if numpy is not None and isinstance(value, numpy.ndarray) and value.ndim > 1 and value.dtype.kind in "fui" and value.size:
+            return value.flat[:: value.size // 512 + 1].tobytes()
+        return None
+
+    found = {}
+    with _disable_current_modes():  # By doctor: it is no operation of the program's.
+        for name, value in getattr(dataset, "__dict__", {}).items():
+            if isinstance(value, dict):
+                value = list(value.values())[:16]
+            parts = [sample(part) for part in (value[:16] if isinstance(value, (list, tuple)) else [value])]
+            if any(parts):
+                found[name] = parts
+    return found
 
 
 def settings(dataset):

@@ -44,6 +44,7 @@ class Notes:
         self.averages = 0
         self.wholes = {}
         self.rows_kept = {}
+        self.changed_rows = {}
         self.rows_of_before = 0
         # Whether a loader reads rows in this process, and which pass over its rows it is.
         self.fetches = False

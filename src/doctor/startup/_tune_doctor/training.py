@@ -228,6 +228,7 @@ class Training:
             doctor.look_at_length(loader)
             doctor.passes += 1
             first(self, loader)
+            doctor.before_pass(self, loader)
 
         def watched_index(self):
             index = next_index(self)
@@ -245,6 +246,9 @@ class Training:
             doctor.fetches = not getattr(self, "_num_workers", 0)
             try:
                 batch = following(self)
+            except StopIteration:
+                doctor.after_pass(self)
+                raise
             finally:
                 doctor.fetches = False
             rows = indices.pop(0) if indices else None
