@@ -75,7 +75,10 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     let asked = TaskRequirements::new(&spec, &prepared)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
     let trials = read_trials(&copy, &study, &args.rename, &asked)?;
-    let assessment = adopt::assess(&trials, &asked);
+    let mut assessment = adopt::assess(&trials, &asked);
+    if copy.origin != Origin::Optuna {
+        assessment.running = adopt::foreign::still_running(&trials);
+    }
     let told = told(args, &copy, &study, &spec, &assessment)?;
     let loud = common.loud();
     if loud {

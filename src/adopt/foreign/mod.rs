@@ -204,6 +204,15 @@ fn listed(names: &BTreeSet<&str>) -> String {
 /// Said of a trial that ran while its records were written.
 const STILL_RUNNING: &str = "was running when its records were written; settled when adopted";
 
+/// The trials that ran while their records were written, by their numbers.
+pub fn still_running(trials: &[FrozenTrial]) -> Vec<u64> {
+    let running = |trial: &&FrozenTrial| {
+        let note = trial.user_attrs.get(fit::NOTE).and_then(Json::as_str);
+        note == Some(STILL_RUNNING)
+    };
+    trials.iter().filter(running).map(|t| t.number).collect()
+}
+
 /// Trials of Optuna's, in the order of the records.
 fn trials(records: &[Record], metric: &str) -> Vec<FrozenTrial> {
     let domains = domains(records.iter().map(|r| &r.params));
@@ -375,5 +384,6 @@ mod tests {
         let states: Vec<TrialState> = found.iter().map(|t| t.state).collect();
         assert_eq!(states, [Complete, Fail, Fail, Fail]);
         assert_eq!(found[3].user_attrs[fit::STATE], "RUNNING");
+        assert_eq!(still_running(&found), [3]);
     }
 }

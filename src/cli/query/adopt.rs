@@ -155,7 +155,10 @@ impl Adoption<'_> {
                     "{end} here; what the script still finds is left behind. Better stop it first"
                 ),
             ],
-            None => vec![format!("{they}, left so by a script that ended: {end}")],
+            None if self.origin == Origin::Optuna => {
+                vec![format!("{they}, left so by a script that ended: {end}")]
+            }
+            None => vec![format!("{they} by what is written there: {end}")],
         }
     }
 
