@@ -14,11 +14,12 @@ use adopt::foreign::{Origin, WantedValue};
 use adopt::{DatabaseCopy, TaskRequirements};
 use config::Prepared;
 use config::places::Wanted;
-use config::{Overrides, StudySpec, check_name};
+use config::{Overrides, Problem, StudySpec, check_name};
 use messages::exit::{Exit, Failure};
 use search::study::{Direction, FrozenTrial};
 use store::{NewStudy, Place, Store, StoreErrorKind, StudySummary};
 use supervisor::{LockOwner, StudyLock, spool, task_attributes};
+use text::data::guess::likely_columns;
 
 /// `tune adopt`
 #[derive(Debug, Args)]
@@ -67,7 +68,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     let objective = &spec.objective;
     let of_task = (objective.metric.as_str(), objective.direction);
     let value = wanted_value(args.metric.as_ref(), of_task);
-    let copy = adopt::copy(&args.file, storage.file(), Some(&value))?;
+    let copy = copy_of(&args.file, &storage, Some(&value))?;
     let study = choose(&copy, &args.file, args.study.as_deref())?;
     spec.study = name(args, &study)?;
     must_be_comparable(&study, &spec)?;
@@ -131,6 +132,36 @@ fn name(args: &AdoptArgs, study: &StudySummary) -> Result<String, Failure> {
     Ok(name.clone())
 }
 
+/// A copy of the source; the project's own database is none.
+fn copy_of(
+    file: &Path,
+    own: &Place,
+    wanted: Option<&WantedValue>,
+) -> Result<DatabaseCopy, Failure> {
+    let is_table = |path: PathBuf| Origin::of(&path) == Origin::Table;
+    if std::fs::canonicalize(file).is_ok_and(is_table) {
+        must_be_separated_by_commas(file)?;
+    }
+    adopt::copy(file, own.file(), wanted)
+}
+
+/// Refuses a table whose columns something else than commas separates, with the command that `tune init --csv` has for it.
+fn must_be_separated_by_commas(table: &Path) -> Result<(), Failure> {
+    // No column that is named makes that the one question.
+    let Err(problems) = likely_columns(table, None, Some("")) else {
+        return Ok(());
+    };
+    let of_commas = |problem: &&Problem| problem.expected.contains("separated by commas");
+    match problems.0.iter().find(of_commas) {
+        Some(problem) => Err(Failure::input(format!(
+            "{}: found a header of one column, expected {}",
+            table.display(),
+            problem.expected
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// The study's trials, with the names that the task has for parameters.
 fn read_trials(
     copy: &DatabaseCopy,
@@ -172,7 +203,7 @@ pub(super) fn study_to_sketch(
     metric: Option<&WantedValue>,
     storage: &Place,
 ) -> Result<SketchedStudy, Failure> {
-    let copy = adopt::copy(file, storage.file(), metric)?;
+    let copy = copy_of(file, storage, metric)?;
     let study = choose(&copy, file, study)?;
     if study.directions.len() > 1 {
         return Err(Failure::input(format!(

@@ -404,3 +404,46 @@ fn a_table_of_trials_is_adopted_by_the_columns_that_the_task_knows() {
         assert!(error.contains("the table has no row"), "{error}");
     }
 }
+
+#[test]
+fn a_table_whose_columns_something_else_separates_is_told_as_init_tells_it() {
+    let project = Project::synthetic();
+    let file = project.path().join("runs.csv");
+    for (table, told) in [
+        ("optim.lr;loss\n0.01;0.5\n", "delimiter=';'"),
+        ("optim.lr;loss\n0,01;0,5\n", r"r'\1.\2'"),
+        ("optim.lr\tloss\n0.01\t0.5\n", r"delimiter='\t'"),
+    ] {
+        std::fs::write(&file, table).unwrap();
+        let args = ["adopt", text(&file), "--task", "synthetic"];
+        let (_, error) = project.expect(2, &args);
+        let expected =
+            "found a header of one column, expected columns that are separated by commas";
+        assert!(error.contains(expected) && error.contains(told), "{error}");
+        let args = ["adopt", text(&file), "--sketch", "--metric", "loss:min"];
+        let (_, error) = project.expect(2, &args);
+        assert!(error.contains(told), "{error}");
+    }
+    std::fs::write(&file, "optim.lr,optim.lr,loss\n0.01,0.02,0.5\n").unwrap();
+    let (_, error) = project.expect(2, &["adopt", text(&file), "--task", "synthetic"]);
+    assert!(error.contains("two columns \"optim.lr\""), "{error}");
+}
+
+#[test]
+fn a_table_that_tune_has_written_comes_back() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--study", "a", "--trials", "8"]);
+    let (csv, _) = project.expect(0, &["trials", "a", "--csv"]);
+    let file = project.path().join("b.csv");
+    std::fs::write(&file, csv).unwrap();
+    let metric = ["--metric", "value"];
+    let args = ["adopt", text(&file), "--task", "synthetic"];
+    project.expect(0, &[&args[..], &metric[..]].concat());
+    let (before, after) = (project.trials("a"), project.trials("b"));
+    for (before, after) in before.iter().zip(&after) {
+        for key in ["number", "state", "value", "params", "datetime_start"] {
+            assert_eq!(before[key], after[key], "{key} of {before}");
+        }
+    }
+    assert_eq!(before.len(), after.len());
+}
