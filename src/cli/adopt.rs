@@ -185,6 +185,8 @@ fn read_trials(
 pub(super) struct SketchedStudy {
     pub(super) name: String,
     pub(super) direction: Direction,
+    /// What the value of a trial is called there, where it has a name.
+    pub(super) metric: Option<String>,
     pub(super) trials: Vec<FrozenTrial>,
 }
 
@@ -224,6 +226,10 @@ pub(super) fn study_to_sketch(
     Ok(SketchedStudy {
         direction: study.direction(),
         name: study.name,
+        metric: metric
+            .cloned()
+            .or(copy.origin.value())
+            .map(|value| value.metric),
         trials,
     })
 }
@@ -231,9 +237,9 @@ pub(super) fn study_to_sketch(
 /// Prints a task file for the study.
 fn sketch(args: &AdoptArgs, storage: &Place) -> Result<Exit, Failure> {
     let asked = args.metric.as_ref();
-    let metric = asked.map_or("value", |(name, _)| name);
     let asked = asked.map(|asked| wanted_value(Some(asked), ("", Direction::Minimize)));
     let study = study_to_sketch(&args.file, args.study.as_deref(), asked.as_ref(), storage)?;
+    let metric = study.metric.as_deref().unwrap_or("value");
     let program = adopt::sketched_program(metric, study.direction);
     super::print_data(&adopt::sketch(&study.name, &program, &study.trials))
 }

@@ -330,6 +330,7 @@ fn pickled_trials_of_hyperopt_are_adopted_and_continued() {
     // Hyperopt minimizes the loss; a choice is kept as its place.
     let (sketch, _) = project.expect(0, &["adopt", file, "--sketch"]);
     for part in [
+        "metric = \"loss\"",
         "direction = \"minimize\"",
         "\"opt\" = { low = 0, high = 1, int = true }",
         "\"layers\" = { low = 2, high = 8, int = true }",
@@ -338,6 +339,12 @@ fn pickled_trials_of_hyperopt_are_adopted_and_continued() {
     }
     let (_, error) = project.expect(2, &["adopt", file, "--sketch", "--metric", "f2:max"]);
     assert!(error.contains("there are acc, loss, more.f1"), "{error}");
+    // What the sketch says of the value is what the trials have.
+    std::fs::write(project.path().join("train.py"), "").unwrap();
+    project.config("sketched", &sketch);
+    let again = ["adopt", file, "--task", "sketched", "--dry-run"];
+    let (report, _) = project.expect(0, &again);
+    assert!(report.contains("6 (4 complete, 2 failed)"), "{report}");
     let renamed = ["opt=optim.name", "layers=model.layers", "lr=optim.lr"];
     let renamed = renamed.iter().flat_map(|pair| ["--rename", pair]);
     let adopt = [

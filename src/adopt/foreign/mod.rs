@@ -73,7 +73,7 @@ impl Origin {
     }
 
     /// Which number is the value of a trial, where the program has a word for it.
-    fn value(self) -> Option<WantedValue> {
+    pub fn value(self) -> Option<WantedValue> {
         (self == Origin::Hyperopt).then(|| WantedValue {
             metric: "loss".to_owned(),
             direction: Direction::Minimize,

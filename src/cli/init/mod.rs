@@ -485,7 +485,7 @@ fn from_optuna(
         }
     };
     let value = output::ValueGuess {
-        metric: "value".to_owned(),
+        metric: study.metric.unwrap_or_else(|| "value".to_owned()),
         direction: Some(study.direction),
         pattern: Some(r"\bvalue=(-?[0-9.]+)".to_owned()),
         found: None,
