@@ -483,7 +483,7 @@ fn wanted_value(asked: Option<&AskedMetric>, otherwise: (&str, Direction)) -> Wa
 }
 
 /// A path, or a URL of SQLAlchemy for SQLite: `sqlite:///relative`, `sqlite:////absolute`.
-fn source(text: &str) -> Result<PathBuf, String> {
+pub(super) fn source(text: &str) -> Result<PathBuf, String> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return if text.is_empty() {
             Err("expected a path".to_owned())

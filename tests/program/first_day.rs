@@ -278,6 +278,13 @@ fn an_optuna_study_becomes_a_task_that_passes_check() {
     let text = expect(0, home.path(), dir.path(), &["check", "old"]);
     assert!(text.contains("optim.momentum"), "{text}");
     assert!(dir.path().join("old_trial.py").is_file());
+    let url = format!("sqlite:///{database}");
+    let init = ["init", "other", "--optuna", &url];
+    let text = expect(0, home.path(), dir.path(), &init);
+    assert!(text.contains("wrote configs/other.toml"), "{text}");
+    let init = ["init", "third", "--optuna", "mysql://host/db"];
+    let text = expect(2, home.path(), dir.path(), &init);
+    assert!(text.contains("mysql cannot be read"), "{text}");
 }
 
 #[test]

@@ -60,8 +60,8 @@ pub struct InitArgs {
     /// The model to fine-tune: a name on the Hugging Face hub, or a directory [default: MiniLM]
     #[arg(long, value_name = "MODEL", conflicts_with = "optuna")]
     pub hf: Option<String>,
-    /// A database of Optuna's: the space that its trials were drawn from
-    #[arg(long, value_name = "FILE")]
+    /// A database of Optuna's (a path or sqlite:///PATH): the space that its trials were drawn from
+    #[arg(long, value_name = "FILE", value_parser = super::adopt::source)]
     pub optuna: Option<PathBuf>,
     /// The study, where the database holds several
     #[arg(long, value_name = "NAME", requires = "optuna")]
