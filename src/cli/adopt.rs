@@ -59,7 +59,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     let project = run::project(common, wanted)?;
     let storage = run::storage(&project, common)?;
     let Some(task) = &args.task else {
-        return sketch(args, &storage);
+        return sketch(common, args, &storage);
     };
     let overrides = Overrides {
         set: set_overrides(&args.set),
@@ -69,6 +69,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     let of_task = (objective.metric.as_str(), objective.direction);
     let value = wanted_value(args.metric.as_ref(), of_task);
     let copy = copy_of(&args.file, &storage, Some(&value))?;
+    must_be_asked_for(&copy, args.metric.as_ref())?;
     let study = choose(&copy, &args.file, args.study.as_deref())?;
     spec.study = name(args, &study)?;
     must_be_comparable(&study, &spec)?;
@@ -119,6 +120,18 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
         super::print_json(&told.json(true, Some(&command)))?;
     }
     Ok(Exit::Done)
+}
+
+/// Refuses `--metric` where there is one value that it could mean.
+fn must_be_asked_for(copy: &DatabaseCopy, metric: Option<&AskedMetric>) -> Result<(), Failure> {
+    match metric.filter(|_| copy.origin == Origin::Optuna) {
+        Some((name, _)) => Err(Failure::input(format!(
+            "--metric {name}: {} is a database of Optuna's, whose values have no names to choose by; expected no \
+             --metric: the task's objective.metric and objective.direction say what the value is",
+            copy.path.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// What the study is called in this project.
@@ -235,7 +248,12 @@ pub(super) fn study_to_sketch(
 }
 
 /// Prints a task file for the study.
-fn sketch(args: &AdoptArgs, storage: &Place) -> Result<Exit, Failure> {
+fn sketch(common: &Common, args: &AdoptArgs, storage: &Place) -> Result<Exit, Failure> {
+    if common.json {
+        return Err(Failure::input(
+            "--json: found beside --sketch, which prints a task file: TOML; expected one of the two",
+        ));
+    }
     let asked = args.metric.as_ref();
     let asked = asked.map(|asked| wanted_value(Some(asked), ("", Direction::Minimize)));
     let study = study_to_sketch(&args.file, args.study.as_deref(), asked.as_ref(), storage)?;

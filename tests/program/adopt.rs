@@ -222,6 +222,17 @@ fn what_cannot_be_adopted_is_refused_and_nothing_is_written() {
         &[file, "--study", "s1", "--rename", "lr=optim.lrr"],
         "the task has no parameter optim.lrr; it has optim.lr",
     );
+    refused(
+        2,
+        &[file, "--study", "s1", "--metric", "foo:max"],
+        "expected no --metric",
+    );
+    let sketch = ["adopt", file, "--study", "s1", "--sketch", "--json"];
+    let (printed, error) = project.expect(2, &sketch);
+    assert!(
+        printed.is_empty() && error.contains("--json: found beside --sketch"),
+        "{error}"
+    );
     refused(2, &["mysql://host/db"], "optuna.copy_study");
     refused(2, &["gone.db"], "there is no such file");
     refused(2, &[file, "--study", "s1", "--set", "x.y=1"], "x.y");
