@@ -236,6 +236,11 @@ fn init_says_what_every_trial_would_say() {
         text.contains("look at this first: value in [task]"),
         "{text}"
     );
+    // Whoever gives the file's name means that file.
+    let args = ["init", "e.toml", "--script", "echo f1=0.5 --lr {lr}"];
+    let text = expect(0, home.path(), dir.path(), &args);
+    assert!(text.contains("wrote configs/e.toml, which"), "{text}");
+    assert!(text.contains("\n  tune check e\n"), "{text}");
     // A directory of a project is not one of its own.
     let below = dir.path().join("below");
     std::fs::create_dir(&below).unwrap();

@@ -246,9 +246,10 @@ fn nothing_said() -> Failure {
     )
 }
 
-/// The task's name: the one that is given, or made of `from`.
+/// The task's name: the one that is given, as a name or as that of its file, or made of `from`.
 fn name(args: &InitArgs, from: &str) -> Result<String, Failure> {
-    let given = args.name.clone();
+    let bare = |name: &String| name.strip_suffix(".toml").unwrap_or(name).to_owned();
+    let given = args.name.as_ref().map(bare);
     let made = || {
         let word = |c: char| {
             if c.is_alphanumeric() || c == '_' {
