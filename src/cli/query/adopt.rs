@@ -407,6 +407,7 @@ fn obstacle((obstacle, count): &(Obstacle, usize)) -> String {
 fn there(line: &ParameterComparison) -> String {
     match line.there.len() {
         0..=1 => line.there.concat(),
+        2 => format!("{} and 1 other", line.there[0]),
         n => format!("{} and {} others", line.there[0], n - 1),
     }
 }
