@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::commands::StrikeArgs;
 use super::manage::{PATIENCE, warn};
-use super::{Common, answer, run};
+use super::{Common, acknowledge, run};
 use crate::query::{Answer, printable, shell_word};
 use config::places::Wanted;
 use messages::exit::{Exit, Failure};
@@ -137,7 +137,7 @@ pub(super) fn strike(common: &Common, args: &StrikeArgs) -> Result<Exit, Failure
     patiently(PATIENCE, &mut warn(common), || {
         Store::open_existing(&storage)?.strike(study.study_id, number, why)
     })?;
-    answer(
+    acknowledge(
         common,
         &Struck {
             study: study.name,

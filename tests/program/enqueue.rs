@@ -280,6 +280,18 @@ fn quiet_means_that_only_errors_are_told() {
     assert_eq!(project.trials("synthetic").len(), 2);
     let (_, stderr) = project.expect(2, &["enqueue", "synthetic", "model.layers=99", "-q"]);
     assert!(stderr.contains("model.layers"), "{stderr}");
+    // Nor do other commands that do something say that they have.
+    let script = ["init", "made", "--script", "echo f1=0.5 --lr {lr}", "-q"];
+    for args in [
+        &["strike", "synthetic", "0", "--why", "wrong", "-q"][..],
+        &["rename", "synthetic", "other", "-q"],
+        &["delete", "other", "--yes", "-q"],
+        &script,
+    ] {
+        let told = project.expect(0, args);
+        assert_eq!(told, (String::new(), String::new()), "{args:?}");
+    }
+    assert!(project.path().join("configs/made.toml").is_file());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use clap::Args;
 use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
-use super::{Common, RESERVED, answer as tell, run, task_file};
+use super::{Common, RESERVED, acknowledge, run, task_file};
 use crate::doctor::CENTURY;
 use crate::query::{Answer, printable, shell_word};
 use config::places::{Project, Wanted, find_project, holds};
@@ -184,7 +184,7 @@ pub(super) fn init(common: &Common, args: &InitArgs) -> Result<Exit, Failure> {
         .chain([format!("{tune} {name} --trials 50")]);
     let others = planned.value.as_ref().and_then(output::others);
     let (metric, other_metrics) = planned.value.map(|v| (v.metric, v.others)).unzip();
-    tell(
+    acknowledge(
         common,
         &Made {
             next: by_hand.into_iter().chain(commands).collect(),
