@@ -14,11 +14,12 @@ use adopt::foreign::{Origin, WantedValue};
 use adopt::{DatabaseCopy, TaskRequirements};
 use config::Prepared;
 use config::places::Wanted;
-use config::{Overrides, StudySpec, check_name};
+use config::{Overrides, Problem, StudySpec, check_name};
 use messages::exit::{Exit, Failure};
 use search::study::{Direction, FrozenTrial};
 use store::{NewStudy, Place, Store, StoreErrorKind, StudySummary};
 use supervisor::{LockOwner, StudyLock, spool, task_attributes};
+use text::data::guess::likely_columns;
 
 /// `tune adopt`
 #[derive(Debug, Args)]
@@ -58,7 +59,7 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     let project = run::project(common, wanted)?;
     let storage = run::storage(&project, common)?;
     let Some(task) = &args.task else {
-        return sketch(args, &storage);
+        return sketch(common, args, &storage);
     };
     let overrides = Overrides {
         set: set_overrides(&args.set),
@@ -67,7 +68,8 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     let objective = &spec.objective;
     let of_task = (objective.metric.as_str(), objective.direction);
     let value = wanted_value(args.metric.as_ref(), of_task);
-    let copy = adopt::copy(&args.file, storage.file(), Some(&value))?;
+    let copy = copy_of(&args.file, &storage, Some(&value))?;
+    must_be_asked_for(&copy, args.metric.as_ref())?;
     let study = choose(&copy, &args.file, args.study.as_deref())?;
     spec.study = name(args, &study)?;
     must_be_comparable(&study, &spec)?;
@@ -75,7 +77,10 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     let asked = TaskRequirements::new(&spec, &prepared)
         .ok_or_else(|| Failure::internal(format!("task kind {} has no code", spec.kind)))?;
     let trials = read_trials(&copy, &study, &args.rename, &asked)?;
-    let assessment = adopt::assess(&trials, &asked);
+    let mut assessment = adopt::assess(&trials, &asked);
+    if copy.origin != Origin::Optuna {
+        assessment.running = adopt::foreign::still_running(&trials);
+    }
     let told = told(args, &copy, &study, &spec, &assessment)?;
     let loud = common.loud();
     if loud {
@@ -117,6 +122,18 @@ pub(super) fn adopt(common: &Common, args: &AdoptArgs) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
+/// Refuses `--metric` where there is one value that it could mean.
+fn must_be_asked_for(copy: &DatabaseCopy, metric: Option<&AskedMetric>) -> Result<(), Failure> {
+    match metric.filter(|_| copy.origin == Origin::Optuna) {
+        Some((name, _)) => Err(Failure::input(format!(
+            "--metric {name}: {} is a database of Optuna's, whose values have no names to choose by; expected no \
+             --metric: the task's objective.metric and objective.direction say what the value is",
+            copy.path.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// What the study is called in this project.
 fn name(args: &AdoptArgs, study: &StudySummary) -> Result<String, Failure> {
     let name = args.name.as_ref().unwrap_or(&study.name);
@@ -126,6 +143,36 @@ fn name(args: &AdoptArgs, study: &StudySummary) -> Result<String, Failure> {
         ))
     })?;
     Ok(name.clone())
+}
+
+/// A copy of the source; the project's own database is none.
+fn copy_of(
+    file: &Path,
+    own: &Place,
+    wanted: Option<&WantedValue>,
+) -> Result<DatabaseCopy, Failure> {
+    let is_table = |path: PathBuf| Origin::of(&path) == Origin::Table;
+    if std::fs::canonicalize(file).is_ok_and(is_table) {
+        must_be_separated_by_commas(file)?;
+    }
+    adopt::copy(file, own.file(), wanted)
+}
+
+/// Refuses a table whose columns something else than commas separates, with the command that `tune init --csv` has for it.
+fn must_be_separated_by_commas(table: &Path) -> Result<(), Failure> {
+    // No column that is named makes that the one question.
+    let Err(problems) = likely_columns(table, None, Some("")) else {
+        return Ok(());
+    };
+    let of_commas = |problem: &&Problem| problem.expected.contains("separated by commas");
+    match problems.0.iter().find(of_commas) {
+        Some(problem) => Err(Failure::input(format!(
+            "{}: found a header of one column, expected {}",
+            table.display(),
+            problem.expected
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The study's trials, with the names that the task has for parameters.
@@ -151,6 +198,8 @@ fn read_trials(
 pub(super) struct SketchedStudy {
     pub(super) name: String,
     pub(super) direction: Direction,
+    /// What the value of a trial is called there, where it has a name.
+    pub(super) metric: Option<String>,
     pub(super) trials: Vec<FrozenTrial>,
 }
 
@@ -169,7 +218,7 @@ pub(super) fn study_to_sketch(
     metric: Option<&WantedValue>,
     storage: &Place,
 ) -> Result<SketchedStudy, Failure> {
-    let copy = adopt::copy(file, storage.file(), metric)?;
+    let copy = copy_of(file, storage, metric)?;
     let study = choose(&copy, file, study)?;
     if study.directions.len() > 1 {
         return Err(Failure::input(format!(
@@ -190,16 +239,25 @@ pub(super) fn study_to_sketch(
     Ok(SketchedStudy {
         direction: study.direction(),
         name: study.name,
+        metric: metric
+            .cloned()
+            .or(copy.origin.value())
+            .map(|value| value.metric),
         trials,
     })
 }
 
 /// Prints a task file for the study.
-fn sketch(args: &AdoptArgs, storage: &Place) -> Result<Exit, Failure> {
+fn sketch(common: &Common, args: &AdoptArgs, storage: &Place) -> Result<Exit, Failure> {
+    if common.json {
+        return Err(Failure::input(
+            "--json: found beside --sketch, which prints a task file: TOML; expected one of the two",
+        ));
+    }
     let asked = args.metric.as_ref();
-    let metric = asked.map_or("value", |(name, _)| name);
     let asked = asked.map(|asked| wanted_value(Some(asked), ("", Direction::Minimize)));
     let study = study_to_sketch(&args.file, args.study.as_deref(), asked.as_ref(), storage)?;
+    let metric = study.metric.as_deref().unwrap_or("value");
     let program = adopt::sketched_program(metric, study.direction);
     super::print_data(&adopt::sketch(&study.name, &program, &study.trials))
 }
@@ -443,7 +501,7 @@ fn wanted_value(asked: Option<&AskedMetric>, otherwise: (&str, Direction)) -> Wa
 }
 
 /// A path, or a URL of SQLAlchemy for SQLite: `sqlite:///relative`, `sqlite:////absolute`.
-fn source(text: &str) -> Result<PathBuf, String> {
+pub(super) fn source(text: &str) -> Result<PathBuf, String> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return if text.is_empty() {
             Err("expected a path".to_owned())

@@ -7,7 +7,7 @@ use clap::Args;
 use strum::EnumMessage;
 
 use super::args::word;
-use super::predict::may_write;
+use super::predict::{has_directory, may_write};
 use super::{Common, libtorch, run};
 use config::Overrides;
 use config::places::Wanted;
@@ -83,6 +83,7 @@ pub(super) fn embed(common: &Common, args: &EmbedArgs) -> Result<Exit, Failure> 
             .map(|file| ("the task's configuration", file)),
     );
     may_write(&args.out, &read, (&checkpoint.dir, &checkpoint.files()))?;
+    has_directory(&args.out)?;
     let columns = TextColumns {
         text: args.text.clone(),
         pair: args.text_pair.clone(),

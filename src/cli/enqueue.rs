@@ -94,11 +94,16 @@ fn given(args: &EnqueueArgs, problems: &mut Vec<Problem>) -> Result<Vec<Given>, 
     Ok(points)
 }
 
-/// Nobody takes points from a study whose points a program asks for one by one.
-fn must_take_points(store: &Store, study: &StudySummary) -> Result<(), Failure> {
+/// Whether a program asks for the study's points through `tune ask-tell`, and trains them itself.
+pub(super) fn trained_elsewhere(store: &Store, study: &StudySummary) -> Result<bool, Failure> {
     let identity = store.identity(study.study_id)?;
     let kind = identity.as_ref().and_then(|i| i.get("task.kind")?.as_str());
-    if kind != Some(archive::KIND) {
+    Ok(kind == Some(archive::KIND))
+}
+
+/// Nobody takes points from a study whose points a program asks for one by one.
+fn must_take_points(store: &Store, study: &StudySummary) -> Result<(), Failure> {
+    if !trained_elsewhere(store, study)? {
         return Ok(());
     }
     Err(Failure::input(format!(

@@ -231,6 +231,14 @@ fn answer(common: &Common, answer: &impl Answer) -> Result<Exit, Failure> {
     }
 }
 
+/// Says what a command has done: to people, not where only errors are asked for.
+fn acknowledge(common: &Common, done: &impl Answer) -> Result<Exit, Failure> {
+    match common.quiet && !common.json {
+        true => Ok(Exit::Done),
+        false => answer(common, done),
+    }
+}
+
 /// Prints an answer for scripts.
 fn print_json(answer: &impl Serialize) -> Result<Exit, Failure> {
     print(&format!("{:#}\n", versioned(answer)?))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::commands::{DeleteArgs, RenameArgs};
-use super::{Common, answer, run};
+use super::{Common, acknowledge, run};
 use crate::query::{Answer, printable, shell_word};
 use config::places::Wanted;
 use files::paths::places_of;
@@ -63,7 +63,7 @@ pub(super) fn delete(common: &Common, args: &DeleteArgs) -> Result<Exit, Failure
             ))
         })?;
     }
-    answer(
+    acknowledge(
         common,
         &Deleted {
             study: study.name,
@@ -151,7 +151,7 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
     // Held by nobody else; one that cannot be removed only lies there.
     let _ = std::fs::remove_file(files::paths::lock_of(&dir, old));
     let from = old.clone();
-    answer(
+    acknowledge(
         common,
         &Renamed {
             study: new.clone(),

@@ -185,6 +185,19 @@ pub(super) fn may_write(
     }
 }
 
+/// Whether there is the directory that this file is to be in: told before anything is computed.
+pub(super) fn has_directory(out: &Path) -> Result<(), Failure> {
+    let dir = files::directory(out);
+    match dir.is_dir() {
+        true => Ok(()),
+        false => Err(Failure::input(format!(
+            "--out {}: there is no directory {}",
+            out.display(),
+            dir.display()
+        ))),
+    }
+}
+
 pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failure> {
     if is_detector(&args.rows.dir) {
         return detect(common, args);
@@ -207,6 +220,7 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
             &[("the file of the rows", &rows.path)],
             (exported.known().dir, &exported.files()),
         )?;
+        has_directory(out)?;
     }
     let mut wanted = args.rows.wanted(&exported)?;
     wanted.forbidden = written(exported.known().labels);

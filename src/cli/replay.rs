@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::Value as Json;
 
+use super::enqueue::trained_elsewhere;
 use super::{Common, ReplayArgs, libtorch, run};
 use crate::query;
 use adopt::fit;
@@ -134,11 +135,17 @@ pub(super) fn find(
         .last()
         .and_then(|r| StudySpec::from_record(&r.record.operation));
     let Some(mut spec) = recorded else {
-        return Err(Failure::input(format!(
-            "study {}: its last run was not recorded with its whole configuration; run its task \
-             once with this version, then replay",
-            study.name
-        )));
+        let study_name = &study.name;
+        return Err(Failure::input(match trained_elsewhere(&store, &study)? {
+            true => format!(
+                "study {study_name}: its points are asked for by a program, through tune ask-tell, and trained there: there \
+                 is no task to train one by; try the point in that program"
+            ),
+            false => format!(
+                "study {study_name}: its last run was not recorded with its whole configuration; run its task once with \
+                 this version, and try again"
+            ),
+        }));
     };
     let missing = |p: &&search::space::Parameter| {
         !trial.params.contains_key(&p.name) && spec.space.active_domain(p, &trial.params).is_some()

@@ -265,11 +265,13 @@ impl Answer for Simplified {
     fn text(&self) -> String {
         let count = |verdict| self.changes.iter().filter(|c| c.verdict == verdict).count();
         let all = self.changes.len() as u64;
-        let mut text = match (all, count(Change::Matters), count(Change::Unknown)) {
-            (0, _, _) => return format!("trial {} has the defaults already\n", self.number),
-            (_, matter, 0) => format!("{matter} of {} matter\n", plural(all, "change")),
-            (_, matter, unknown) => format!(
-                "{matter} of {} matter, and {unknown} were not looked at: {}\n",
+        let matters = count(Change::Matters);
+        let verb = if matters == 1 { "matters" } else { "matter" };
+        let mut text = match (all, count(Change::Unknown)) {
+            (0, _) => return format!("trial {} has the defaults already\n", self.number),
+            (_, 0) => format!("{matters} of {} {verb}\n", plural(all, "change")),
+            (_, unknown) => format!(
+                "{matters} of {} {verb}, and {unknown} not looked at: {}\n",
                 plural(all, "change"),
                 match self.outcome {
                     Outcome::Whole | Outcome::UsedUp =>

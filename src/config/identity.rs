@@ -241,6 +241,8 @@ fn changed_keys<'a>(was: &'a Map<String, Json>, asked: &'a Map<String, Json>) ->
     let defaults = defaults(keys_of(kind.unwrap_or_default()));
     let value = |map: &Map<String, Json>, key: &str| match map.get(key) {
         None if !map.contains_key(&format!("space.{key}")) => defaults.get(key).map(Value::to_json),
+        // One fold is no division: one model is trained, as without.
+        Some(folds) if key == "data.folds" && folds.as_i64() == Some(1) => Some(0.into()),
         found => found.cloned(),
     };
     let has_program = |map: &Map<String, Json>| map.keys().any(|k| of_program(k));

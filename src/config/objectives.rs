@@ -150,6 +150,9 @@ fn one(
     let direction: Option<Direction> = settings.text(DIRECTION).and_then(|word| word.parse().ok());
     let name = settings.text(METRIC);
     let (metric, natural) = if kind.accepts_any_parameter {
+        if let Some(name) = name.filter(|name| name.trim().is_empty()) {
+            return Err(document.problem(METRIC, format!("{name:?}"), "a metric's name"));
+        }
         // It does not know its metrics: nobody but the user can say which direction is good.
         if direction.is_none() && document.key(DIRECTION).is_none() {
             let source = document.source_of_section("objective");

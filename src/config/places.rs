@@ -194,6 +194,12 @@ pub fn find_task(project: &Project, task: &str, subcommands: &[&str]) -> Result<
     if file.is_file() {
         return Ok(file);
     }
+    if let Some(found) = instead_of_file(&file) {
+        return Err(Failure::input(format!(
+            "{}: found {found}, expected a task file",
+            file.display()
+        )));
+    }
     let tasks = list_tasks(project, subcommands)?;
     let there = if tasks.is_empty() {
         "there are no tasks; `tune init` makes a first one".to_owned()
@@ -225,6 +231,19 @@ pub fn find_task(project: &Project, task: &str, subcommands: &[&str]) -> Result<
         format!("no task {task:?} in {}", project.configs().display())
     };
     Err(Failure::input(format!("{place}; {there}{near}")))
+}
+
+/// What there is in the place of a file, if there is anything.
+fn instead_of_file(path: &Path) -> Option<String> {
+    let kind = std::fs::symlink_metadata(path).ok()?.file_type();
+    Some(if path.is_dir() {
+        "a directory".to_owned()
+    } else if kind.is_symlink() {
+        let target = std::fs::read_link(path).unwrap_or_default();
+        format!("a link to {}, which is no file", target.display())
+    } else {
+        "something that is no file".to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -359,6 +378,11 @@ mod tests {
         assert!(message("resume").contains("run the same command again"));
         assert!(message("./no.toml").starts_with("no file ./no.toml; there are: criteria"));
         assert!(message("run").contains("which is a command of tune"));
+        std::fs::create_dir(project.configs().join("dir.toml")).unwrap();
+        std::os::unix::fs::symlink("gone.toml", project.configs().join("link.toml")).unwrap();
+        assert!(message("dir").ends_with("dir.toml: found a directory, expected a task file"));
+        let told = "link.toml: found a link to gone.toml, which is no file, expected a task file";
+        assert!(message("link").ends_with(told));
         let found = find_task(&project, "criteria", &["run"]).unwrap();
         assert_eq!(found, project.configs().join("criteria.toml"));
         let path = found.to_string_lossy().into_owned();

@@ -78,12 +78,11 @@ fn whole((spec, problems): (Option<StudySpec>, Problems)) -> Result<StudySpec, P
 fn read(file: &Path) -> Result<(String, PathBuf), Problems> {
     let unreadable = |error: std::io::Error| {
         let source = Source::File(file.to_owned(), None);
-        let expected = "a readable configuration file";
-        Problems(vec![Problem::without_key(
-            source,
-            error.to_string(),
-            expected,
-        )])
+        let said = error.to_string();
+        // Of some files it says itself what they should be.
+        let told = said.split_once(", expected ");
+        let (found, expected) = told.unwrap_or((said.as_str(), "a readable configuration file"));
+        Problems(vec![Problem::without_key(source, found, expected)])
     };
     let text = bounded::read_to_string(file, bounded::CONFIGURATION).map_err(unreadable)?;
     let absolute = std::path::absolute(file).map_err(unreadable)?;

@@ -229,10 +229,23 @@ const PREFIX: &str = ".tune-";
 /// A new file in the directory of `path`, with the permissions that files have.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     refuse_odd(path)?;
-    tempfile::Builder::new()
+    let dir = directory(path);
+    let draft = tempfile::Builder::new()
         .prefix(PREFIX)
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory(path))
+        .tempfile_in(dir);
+    // The name that the draft was to have says nothing to anybody.
+    let shown = dir.display();
+    draft.map_err(|error| {
+        let told = if error.kind() == io::ErrorKind::NotFound {
+            format!("there is no directory {shown}")
+        } else if error.kind() == io::ErrorKind::PermissionDenied {
+            format!("the directory {shown} may not be written to")
+        } else {
+            return error;
+        };
+        io::Error::new(error.kind(), told)
+    })
 }
 
 /// Nothing, a file, or a link can be replaced.

@@ -222,6 +222,17 @@ fn what_cannot_be_adopted_is_refused_and_nothing_is_written() {
         &[file, "--study", "s1", "--rename", "lr=optim.lrr"],
         "the task has no parameter optim.lrr; it has optim.lr",
     );
+    refused(
+        2,
+        &[file, "--study", "s1", "--metric", "foo:max"],
+        "expected no --metric",
+    );
+    let sketch = ["adopt", file, "--study", "s1", "--sketch", "--json"];
+    let (printed, error) = project.expect(2, &sketch);
+    assert!(
+        printed.is_empty() && error.contains("--json: found beside --sketch"),
+        "{error}"
+    );
     refused(2, &["mysql://host/db"], "optuna.copy_study");
     refused(2, &["gone.db"], "there is no such file");
     refused(2, &[file, "--study", "s1", "--set", "x.y=1"], "x.y");
@@ -330,6 +341,7 @@ fn pickled_trials_of_hyperopt_are_adopted_and_continued() {
     // Hyperopt minimizes the loss; a choice is kept as its place.
     let (sketch, _) = project.expect(0, &["adopt", file, "--sketch"]);
     for part in [
+        "metric = \"loss\"",
         "direction = \"minimize\"",
         "\"opt\" = { low = 0, high = 1, int = true }",
         "\"layers\" = { low = 2, high = 8, int = true }",
@@ -338,6 +350,12 @@ fn pickled_trials_of_hyperopt_are_adopted_and_continued() {
     }
     let (_, error) = project.expect(2, &["adopt", file, "--sketch", "--metric", "f2:max"]);
     assert!(error.contains("there are acc, loss, more.f1"), "{error}");
+    // What the sketch says of the value is what the trials have.
+    std::fs::write(project.path().join("train.py"), "").unwrap();
+    project.config("sketched", &sketch);
+    let again = ["adopt", file, "--task", "sketched", "--dry-run"];
+    let (report, _) = project.expect(0, &again);
+    assert!(report.contains("6 (4 complete, 2 failed)"), "{report}");
     let renamed = ["opt=optim.name", "layers=model.layers", "lr=optim.lr"];
     let renamed = renamed.iter().flat_map(|pair| ["--rename", pair]);
     let adopt = [
@@ -403,4 +421,47 @@ fn a_table_of_trials_is_adopted_by_the_columns_that_the_task_knows() {
         let (_, error) = adopt(&["--as", "other"], 2);
         assert!(error.contains("the table has no row"), "{error}");
     }
+}
+
+#[test]
+fn a_table_whose_columns_something_else_separates_is_told_as_init_tells_it() {
+    let project = Project::synthetic();
+    let file = project.path().join("runs.csv");
+    for (table, told) in [
+        ("optim.lr;loss\n0.01;0.5\n", "delimiter=';'"),
+        ("optim.lr;loss\n0,01;0,5\n", r"r'\1.\2'"),
+        ("optim.lr\tloss\n0.01\t0.5\n", r"delimiter='\t'"),
+    ] {
+        std::fs::write(&file, table).unwrap();
+        let args = ["adopt", text(&file), "--task", "synthetic"];
+        let (_, error) = project.expect(2, &args);
+        let expected =
+            "found a header of one column, expected columns that are separated by commas";
+        assert!(error.contains(expected) && error.contains(told), "{error}");
+        let args = ["adopt", text(&file), "--sketch", "--metric", "loss:min"];
+        let (_, error) = project.expect(2, &args);
+        assert!(error.contains(told), "{error}");
+    }
+    std::fs::write(&file, "optim.lr,optim.lr,loss\n0.01,0.02,0.5\n").unwrap();
+    let (_, error) = project.expect(2, &["adopt", text(&file), "--task", "synthetic"]);
+    assert!(error.contains("two columns \"optim.lr\""), "{error}");
+}
+
+#[test]
+fn a_table_that_tune_has_written_comes_back() {
+    let project = Project::synthetic();
+    project.expect(0, &["synthetic", "--study", "a", "--trials", "8"]);
+    let (csv, _) = project.expect(0, &["trials", "a", "--csv"]);
+    let file = project.path().join("b.csv");
+    std::fs::write(&file, csv).unwrap();
+    let metric = ["--metric", "value"];
+    let args = ["adopt", text(&file), "--task", "synthetic"];
+    project.expect(0, &[&args[..], &metric[..]].concat());
+    let (before, after) = (project.trials("a"), project.trials("b"));
+    for (before, after) in before.iter().zip(&after) {
+        for key in ["number", "state", "value", "params", "datetime_start"] {
+            assert_eq!(before[key], after[key], "{key} of {before}");
+        }
+    }
+    assert_eq!(before.len(), after.len());
 }

@@ -144,7 +144,7 @@ fn pipes_and_devices_in_the_place_of_files_are_refused_and_not_waited_for() {
         (Path::new("/dev/zero"), "a device"),
     ] {
         for (file, told) in [
-            (config.clone(), "no task"),
+            (config.clone(), "which is no file"),
             (project.path().join("configs/rows.csv"), said),
             (model(&project, "config.json"), said),
             (model(&project, "tokenizer.json"), "no tokenizer.json"),

@@ -203,3 +203,26 @@ fn the_faults_of_a_night_are_counted_placed_and_named() {
     );
     assert_eq!(ask(&project, &["faults", "calm"])["over_time"], json!(null));
 }
+
+#[test]
+fn of_values_that_cannot_stand_beside_each_other_nothing_is_said() {
+    let project = Project::synthetic();
+    run(&project, "synthetic --trials 3");
+    project.config(
+        "mine",
+        "[task]\nkind = \"command\"\nrun = [\"sh\", \"-c\", \"echo loss={x}\"]\nvalue = 'loss=([0-9.]+)'\n\
+         [objective]\nmetric = \"loss\"\ndirection = \"minimize\"\n[space]\nx = { low = 0.1, high = 0.9 }\n",
+    );
+    run(&project, "mine --trials 2");
+    let (text, _) = project.expect(0, &["compare", "synthetic", "mine"]);
+    assert!(
+        text.contains("Nothing can be said: the kinds of their tasks differ"),
+        "{text}"
+    );
+    assert!(!text.contains("as good as the other"), "{text}");
+    assert!(text.contains("lost to faults"), "{text}");
+    let answer = ask(&project, &["compare", "synthetic", "mine"]);
+    for side in ["a", "b"] {
+        assert_eq!(answer[side]["reached"], json!(null));
+    }
+}

@@ -247,7 +247,8 @@ fn a_study_whose_points_a_program_asks_for_takes_none() {
         "max_step": null, "storage": project.database(), "study": "served",
         "space": [{"name": "lr", "type": "float", "low": 0, "high": 1}],
     });
-    let lines = format!("{init}\n{{\"op\":\"ask\"}}\n");
+    let tell = "{\"op\":\"tell\",\"id\":0,\"value\":1,\"state\":\"ok\"}";
+    let lines = format!("{init}\n{{\"op\":\"ask\"}}\n{tell}\n");
     let mut requests = child.stdin.take().unwrap();
     requests.write_all(lines.as_bytes()).unwrap();
     drop(requests);
@@ -255,6 +256,19 @@ fn a_study_whose_points_a_program_asks_for_takes_none() {
     let (_, stderr) = project.expect(2, &["enqueue", "served", "lr=0.5"]);
     assert!(stderr.contains("asked for by a program"), "{stderr}");
     assert_eq!(project.trials("served").len(), 1);
+    // Nor is there anything to train its trials by.
+    for args in [
+        &["replay", "served", "0"][..],
+        &["simplify", "served"],
+        &["bisect", "served", "0"],
+        &["export", "served", "-o", "w"],
+    ] {
+        let (_, stderr) = project.expect(2, args);
+        assert!(
+            stderr.contains("there is no task to train one by"),
+            "{stderr}"
+        );
+    }
 }
 
 #[test]
@@ -266,6 +280,18 @@ fn quiet_means_that_only_errors_are_told() {
     assert_eq!(project.trials("synthetic").len(), 2);
     let (_, stderr) = project.expect(2, &["enqueue", "synthetic", "model.layers=99", "-q"]);
     assert!(stderr.contains("model.layers"), "{stderr}");
+    // Nor do other commands that do something say that they have.
+    let script = ["init", "made", "--script", "echo f1=0.5 --lr {lr}", "-q"];
+    for args in [
+        &["strike", "synthetic", "0", "--why", "wrong", "-q"][..],
+        &["rename", "synthetic", "other", "-q"],
+        &["delete", "other", "--yes", "-q"],
+        &script,
+    ] {
+        let told = project.expect(0, args);
+        assert_eq!(told, (String::new(), String::new()), "{args:?}");
+    }
+    assert!(project.path().join("configs/made.toml").is_file());
 }
 
 #[test]

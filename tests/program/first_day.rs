@@ -236,6 +236,11 @@ fn init_says_what_every_trial_would_say() {
         text.contains("look at this first: value in [task]"),
         "{text}"
     );
+    // Whoever gives the file's name means that file.
+    let args = ["init", "e.toml", "--script", "echo f1=0.5 --lr {lr}"];
+    let text = expect(0, home.path(), dir.path(), &args);
+    assert!(text.contains("wrote configs/e.toml, which"), "{text}");
+    assert!(text.contains("\n  tune check e\n"), "{text}");
     // A directory of a project is not one of its own.
     let below = dir.path().join("below");
     std::fs::create_dir(&below).unwrap();
@@ -278,6 +283,13 @@ fn an_optuna_study_becomes_a_task_that_passes_check() {
     let text = expect(0, home.path(), dir.path(), &["check", "old"]);
     assert!(text.contains("optim.momentum"), "{text}");
     assert!(dir.path().join("old_trial.py").is_file());
+    let url = format!("sqlite:///{database}");
+    let init = ["init", "other", "--optuna", &url];
+    let text = expect(0, home.path(), dir.path(), &init);
+    assert!(text.contains("wrote configs/other.toml"), "{text}");
+    let init = ["init", "third", "--optuna", "mysql://host/db"];
+    let text = expect(2, home.path(), dir.path(), &init);
+    assert!(text.contains("mysql cannot be read"), "{text}");
 }
 
 #[test]

@@ -122,3 +122,48 @@ fn trials_that_failed_are_tried_again_unless_another_has_their_point() {
     assert_eq!(again["numbers"], json!([]));
     assert_eq!(again["skipped"], enqueued["numbers"]);
 }
+
+#[test]
+fn the_copies_of_a_struck_trial_are_named() {
+    let project = Project::synthetic();
+    let run = ["synthetic", "--trials", "6", "--pruner", "none"];
+    project.expect(0, &run);
+    // All points of the narrower space that follows are points of this one: what fits is copied.
+    for (trials, momentum) in [("8", "0.98"), ("10", "0.97")] {
+        let high = format!("space.optim.momentum.high={momentum}");
+        let fork = [
+            "synthetic",
+            "--fork",
+            "--trials",
+            trials,
+            "--pruner",
+            "none",
+        ];
+        project.expect(0, &[&fork[..], &["--set", &high]].concat());
+    }
+    let copied = |study: &str, of: (&str, u64)| {
+        let from = json!({"study": of.0, "number": of.1});
+        let trials = project.trials(study);
+        let copy = trials.iter().find(|t| t["attrs"]["copied_from"] == from);
+        copy.unwrap()["number"].as_u64().unwrap()
+    };
+    // Trial 0 has the defaults.
+    let second = copied("synthetic@2", ("synthetic", 0));
+    let third = copied("synthetic@3", ("synthetic@2", second));
+    let why = ["strike", "synthetic", "0", "--why", "wrong file"];
+    let (text, _) = project.expect(0, &why);
+    for (study, number) in [("synthetic@2", second), ("synthetic@3", third)] {
+        let command = format!("strike {study} {number} --why 'wrong file'\n");
+        assert!(text.contains(&command), "{command}{text}");
+    }
+    let number = second.to_string();
+    let of_copy = ["strike", "synthetic@2", &number, "--why", "wrong file"];
+    project.expect(0, &of_copy);
+    let struck = ask(&project, &why);
+    valid("strike", &struck);
+    let left = json!([{"study": "synthetic@3", "number": third}]);
+    assert_eq!(struck["copies"], left);
+    let valid_again = ask(&project, &["strike", "synthetic", "0", "--undo"]);
+    let left = json!([{"study": "synthetic@2", "number": second}]);
+    assert_eq!(valid_again["copies"], left);
+}

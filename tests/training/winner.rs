@@ -181,6 +181,12 @@ fn answers_and_scores_are_those_of_the_rows() {
     assert_eq!(scores["rows"], 120);
     let answers = project.path().join("answers.jsonl");
     project.expect(0, &["predict", dir, rows, "-o", answers.to_str().unwrap()]);
+    let nowhere = project.path().join("none/answers.jsonl");
+    let (_, error) = project.expect(2, &["predict", dir, rows, "-o", nowhere.to_str().unwrap()]);
+    assert!(
+        error.contains("--out ") && error.contains("there is no directory "),
+        "{error}"
+    );
     let (mut right, mut count) = (0, 0);
     for line in fs::read_to_string(&answers).unwrap().lines() {
         let answer = json(line);

@@ -73,7 +73,7 @@ impl Origin {
     }
 
     /// Which number is the value of a trial, where the program has a word for it.
-    fn value(self) -> Option<WantedValue> {
+    pub fn value(self) -> Option<WantedValue> {
         (self == Origin::Hyperopt).then(|| WantedValue {
             metric: "loss".to_owned(),
             direction: Direction::Minimize,
@@ -134,9 +134,13 @@ pub(crate) struct Record {
 pub(crate) enum State {
     #[default]
     Ended,
+    /// It was stopped early because others were better.
+    Pruned,
     Failed,
     /// It runs, or was left by a program that died.
     Open,
+    /// It has not begun.
+    Waiting,
 }
 
 /// A study.
@@ -204,6 +208,18 @@ fn listed(names: &BTreeSet<&str>) -> String {
 /// Said of a trial that ran while its records were written.
 const STILL_RUNNING: &str = "was running when its records were written; settled when adopted";
 
+/// Said of a trial that nobody had begun then.
+const STILL_WAITING: &str = "was waiting when its records were written; settled when adopted";
+
+/// The trials that ran while their records were written, by their numbers.
+pub fn still_running(trials: &[FrozenTrial]) -> Vec<u64> {
+    let running = |trial: &&FrozenTrial| {
+        let note = trial.user_attrs.get(fit::NOTE).and_then(Json::as_str);
+        note == Some(STILL_RUNNING)
+    };
+    trials.iter().filter(running).map(|t| t.number).collect()
+}
+
 /// Trials of Optuna's, in the order of the records.
 fn trials(records: &[Record], metric: &str) -> Vec<FrozenTrial> {
     let domains = domains(records.iter().map(|r| &r.params));
@@ -212,7 +228,8 @@ fn trials(records: &[Record], metric: &str) -> Vec<FrozenTrial> {
         let last = curve.and_then(|curve| curve.values().next_back().copied());
         let state = match record.state {
             // What is read is a copy of what its program wrote: nobody goes on with it.
-            State::Open | State::Failed => TrialState::Fail,
+            State::Open | State::Waiting | State::Failed => TrialState::Fail,
+            State::Pruned => TrialState::Pruned,
             State::Ended if last.is_none_or(f64::is_nan) => TrialState::Fail,
             State::Ended => TrialState::Complete,
         };
@@ -220,8 +237,9 @@ fn trials(records: &[Record], metric: &str) -> Vec<FrozenTrial> {
         trial.params.remove(metric);
         let drawn = |name: &String| Some((name.clone(), domains.get(name.as_str())?.clone()));
         trial.distributions = trial.params.keys().filter_map(drawn).collect();
-        if state == TrialState::Complete {
-            trial.values = last.into_iter().collect();
+        if state != TrialState::Fail {
+            // Optuna, too, gives a trial that was stopped early the last value that it reported.
+            trial.values = last.into_iter().filter(|x| !x.is_nan()).collect();
         }
         // One value alone is no curve.
         let steps = curve.filter(|curve| curve.len() > 1);
@@ -230,10 +248,14 @@ fn trials(records: &[Record], metric: &str) -> Vec<FrozenTrial> {
         trial.datetime_complete = record.end.filter(|_| state.finished()).map(to_store);
         let attrs = &mut trial.user_attrs;
         attrs.insert("name".to_owned(), record.name.as_str().into());
-        if record.state == State::Open {
-            let running = TrialState::Running.optuna();
-            attrs.insert(fit::STATE.to_owned(), running.into());
-            attrs.insert(fit::NOTE.to_owned(), STILL_RUNNING.into());
+        let unfinished = match record.state {
+            State::Open => Some((TrialState::Running, STILL_RUNNING)),
+            State::Waiting => Some((TrialState::Waiting, STILL_WAITING)),
+            State::Ended | State::Pruned | State::Failed => None,
+        };
+        if let Some((was, note)) = unfinished {
+            attrs.insert(fit::STATE.to_owned(), was.optuna().into());
+            attrs.insert(fit::NOTE.to_owned(), note.into());
         }
         attrs.extend(
             record
@@ -375,5 +397,6 @@ mod tests {
         let states: Vec<TrialState> = found.iter().map(|t| t.state).collect();
         assert_eq!(states, [Complete, Fail, Fail, Fail]);
         assert_eq!(found[3].user_attrs[fit::STATE], "RUNNING");
+        assert_eq!(still_running(&found), [3]);
     }
 }

@@ -1,5 +1,6 @@
 //! Ray Tune's directory of an experiment: a directory a trial, with its parameters (`params.json`), what it reported, a line of
-//! JSON each time (`result.json`), and what it died of (`error.txt`). Pickles beside them are not read.
+//! JSON each time (`result.json`), and what it died of (`error.txt`). How it ended stands in the experiment's own state
+//! (`experiment_state-*.json`): a function that returns leaves `"done": false` in its last report. Pickles beside them are not read.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,10 +35,13 @@ const OF_RAY: [&str; 8] = [
 pub(super) fn read(dir: &Path) -> Result<Vec<Record>, String> {
     let unreadable = |e: io::Error| format!("cannot be read ({e})");
     let mut homes: Vec<PathBuf> = Vec::new();
+    let mut states: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(unreadable)? {
-        let home = entry.map_err(unreadable)?.path();
-        if home.join("params.json").is_file() {
-            homes.push(home);
+        let path = entry.map_err(unreadable)?.path();
+        if path.join("params.json").is_file() {
+            homes.push(path);
+        } else if is_state(&path) {
+            states.push(path);
         }
     }
     if homes.is_empty() {
@@ -48,10 +52,46 @@ pub(super) fn read(dir: &Path) -> Result<Vec<Record>, String> {
         );
     }
     homes.sort();
-    homes.iter().map(|home| trial(home)).collect()
+    // A continued experiment writes another one, whose name has a later time.
+    let statuses = match states.iter().max() {
+        Some(file) => statuses(file)?,
+        None => BTreeMap::new(),
+    };
+    homes.iter().map(|home| trial(home, &statuses)).collect()
 }
 
-fn trial(home: &Path) -> Result<Record, String> {
+/// Whether this is what Ray calls an experiment's state.
+fn is_state(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("experiment_state-") && name.ends_with(".json")
+}
+
+/// The status that the experiment has kept of each trial, by the name of its directory and by its id. What is not of Ray's form
+/// tells nothing.
+fn statuses(file: &Path) -> Result<BTreeMap<String, String>, String> {
+    let text = bounded::read_to_string(file, LONGEST).map_err(|e| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        format!("{name}: cannot be read ({e})")
+    })?;
+    let state = parsed(&text).unwrap_or_default();
+    let mut statuses = BTreeMap::new();
+    // A trial is a text of JSON; newer versions have a pair, whose second text is of its reports.
+    for trial in state["trial_data"].as_array().into_iter().flatten() {
+        let text = trial.as_str().or_else(|| trial[0].as_str());
+        let trial = text.and_then(|text| parsed(text).ok()).unwrap_or_default();
+        let Some(status) = trial["status"].as_str() else {
+            continue;
+        };
+        for key in ["relative_logdir", "trial_id"] {
+            if let Some(name) = trial[key].as_str() {
+                statuses.insert(name.to_owned(), status.to_owned());
+            }
+        }
+    }
+    Ok(statuses)
+}
+
+fn trial(home: &Path, statuses: &BTreeMap<String, String>) -> Result<Record, String> {
     let name = home
         .file_name()
         .unwrap_or_default()
@@ -70,6 +110,7 @@ fn trial(home: &Path) -> Result<Record, String> {
     record.params.retain(|_, value| *value != Value::Null);
     let results = text("result.json")?;
     let mut done = false;
+    let mut status = statuses.get(&name);
     let lines = results.lines().filter(|line| !line.trim().is_empty());
     let lines: Vec<&str> = lines.collect();
     for (at, line) in (1..).zip(&lines) {
@@ -80,6 +121,8 @@ fn trial(home: &Path) -> Result<Record, String> {
             Err(e) => return Err(format!("{name}/result.json: line {at}: {e}")),
         };
         done = report.get("done").and_then(Json::as_bool).unwrap_or(false);
+        let id = report.get("trial_id").and_then(Json::as_str);
+        status = status.or_else(|| statuses.get(id?));
         take(&mut record, &report);
     }
     let error = text("error.txt")?;
@@ -88,7 +131,9 @@ fn trial(home: &Path) -> Result<Record, String> {
     record.error = from
         .map(|from| error[from..].trim().to_owned())
         .filter(|e| !e.is_empty());
-    record.state = match (done, record.error.is_some()) {
+    done |= status.is_some_and(|status| status == "TERMINATED");
+    let failed = record.error.is_some() || status.is_some_and(|status| status == "ERROR");
+    record.state = match (done, failed) {
         (true, _) => State::Ended,
         (false, true) => State::Failed,
         (false, false) => State::Open,
@@ -159,6 +204,51 @@ fn with_texts(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_trials_ended_stands_in_the_experiment_s_state() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["f_0", "f_1", "f_2", "f_3"] {
+            let home = dir.path().join(name);
+            std::fs::create_dir(&home).unwrap();
+            std::fs::write(home.join("params.json"), r#"{"lr": 0.5}"#).unwrap();
+            let id = name.replace("f_", "id_");
+            let report = format!(r#"{{"loss": 1.5, "done": false, "trial_id": "{id}"}}"#);
+            std::fs::write(home.join("result.json"), report).unwrap();
+        }
+        // It was tried again after this.
+        std::fs::write(dir.path().join("f_1/error.txt"), "an error").unwrap();
+        let states = || {
+            let trials = read(dir.path()).unwrap();
+            trials.iter().map(|trial| trial.state).collect::<Vec<_>>()
+        };
+        use State::{Ended, Failed, Open};
+        assert_eq!(states(), [Open, Failed, Open, Open]);
+        let trial = |key: &str, name: &str, status: &str| {
+            serde_json::json!([
+                format!(r#"{{"{key}": "{name}", "status": "{status}", "x": NaN}}"#),
+                "{}"
+            ])
+        };
+        let write = |time: &str, data: Json| {
+            let file = dir.path().join(format!("experiment_state-{time}.json"));
+            let state = serde_json::json!({ "trial_data": data });
+            std::fs::write(file, state.to_string()).unwrap();
+        };
+        write(
+            "2026-11-30_16-00-00",
+            serde_json::json!([
+                trial("relative_logdir", "f_0", "TERMINATED"),
+                trial("trial_id", "id_1", "TERMINATED"),
+                trial("relative_logdir", "f_2", "ERROR"),
+                trial("relative_logdir", "f_3", "RUNNING"),
+            ]),
+        );
+        assert_eq!(states(), [Ended, Ended, Failed, Open]);
+        // The latest one counts; what is none of Ray's tells nothing.
+        write("2026-11-30_17-00-00", serde_json::json!([3, ["{"], "{}"]));
+        assert_eq!(states(), [Open, Failed, Open, Open]);
+    }
 
     #[test]
     fn python_s_words_for_numbers_are_read() {

@@ -4,6 +4,7 @@ use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
 use super::{InitArgs, nothing_said, program};
+use crate::adopt::source;
 use messages::exit::Failure;
 
 /// Asks what to begin with.
@@ -82,7 +83,9 @@ fn answers<T>(
         "2" => asked.csv = Some(answer("The file with the rows: ", &file)?.into()),
         _ => {
             let question = "Optuna's database (a file of SQLite): ";
-            asked.optuna = Some(answer(question, &file)?.into());
+            let database = |text: &str| file(&source(text)?.to_string_lossy());
+            let given = answer(question, &database)?;
+            asked.optuna = Some(source(&given).map_err(Failure::input)?);
         }
     }
     Ok(asked)

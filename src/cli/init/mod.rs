@@ -14,7 +14,7 @@ use clap::Args;
 use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
-use super::{Common, RESERVED, answer as tell, run, task_file};
+use super::{Common, RESERVED, acknowledge, run, task_file};
 use crate::doctor::CENTURY;
 use crate::query::{Answer, printable, shell_word};
 use config::places::{Project, Wanted, find_project, holds};
@@ -60,8 +60,8 @@ pub struct InitArgs {
     /// The model to fine-tune: a name on the Hugging Face hub, or a directory [default: MiniLM]
     #[arg(long, value_name = "MODEL", conflicts_with = "optuna")]
     pub hf: Option<String>,
-    /// A database of Optuna's: the space that its trials were drawn from
-    #[arg(long, value_name = "FILE")]
+    /// A database of Optuna's (a path or sqlite:///PATH): the space that its trials were drawn from
+    #[arg(long, value_name = "FILE", value_parser = super::adopt::source)]
     pub optuna: Option<PathBuf>,
     /// The study, where the database holds several
     #[arg(long, value_name = "NAME", requires = "optuna")]
@@ -184,7 +184,7 @@ pub(super) fn init(common: &Common, args: &InitArgs) -> Result<Exit, Failure> {
         .chain([format!("{tune} {name} --trials 50")]);
     let others = planned.value.as_ref().and_then(output::others);
     let (metric, other_metrics) = planned.value.map(|v| (v.metric, v.others)).unzip();
-    tell(
+    acknowledge(
         common,
         &Made {
             next: by_hand.into_iter().chain(commands).collect(),
@@ -246,9 +246,10 @@ fn nothing_said() -> Failure {
     )
 }
 
-/// The task's name: the one that is given, or made of `from`.
+/// The task's name: the one that is given, as a name or as that of its file, or made of `from`.
 fn name(args: &InitArgs, from: &str) -> Result<String, Failure> {
-    let given = args.name.clone();
+    let bare = |name: &String| name.strip_suffix(".toml").unwrap_or(name).to_owned();
+    let given = args.name.as_ref().map(bare);
     let made = || {
         let word = |c: char| {
             if c.is_alphanumeric() || c == '_' {
@@ -485,7 +486,7 @@ fn from_optuna(
         }
     };
     let value = output::ValueGuess {
-        metric: "value".to_owned(),
+        metric: study.metric.unwrap_or_else(|| "value".to_owned()),
         direction: Some(study.direction),
         pattern: Some(r"\bvalue=(-?[0-9.]+)".to_owned()),
         found: None,

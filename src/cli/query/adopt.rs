@@ -155,7 +155,10 @@ impl Adoption<'_> {
                     "{end} here; what the script still finds is left behind. Better stop it first"
                 ),
             ],
-            None => vec![format!("{they}, left so by a script that ended: {end}")],
+            None if self.origin == Origin::Optuna => {
+                vec![format!("{they}, left so by a script that ended: {end}")]
+            }
+            None => vec![format!("{they} by what is written there: {end}")],
         }
     }
 
@@ -404,6 +407,7 @@ fn obstacle((obstacle, count): &(Obstacle, usize)) -> String {
 fn there(line: &ParameterComparison) -> String {
     match line.there.len() {
         0..=1 => line.there.concat(),
+        2 => format!("{} and 1 other", line.there[0]),
         n => format!("{} and {} others", line.there[0], n - 1),
     }
 }

@@ -60,9 +60,12 @@ impl Answer for Comparison {
         }
         let names = [&self.a, &self.b].map(|side| shortened(&printable(&side.study), CELL));
         let [a, b] = [side(&self.a), side(&self.b)];
+        // Values that cannot stand beside each other are not as good, nor worse; nor are those of several objectives.
+        let ordered = self.incomparable.is_empty() && self.metrics.len() == 1;
         let beside = a
             .into_iter()
             .zip(b)
+            .filter(|((what, _), _)| ordered || *what != AS_GOOD)
             .map(|((what, a), (_, b))| row(what, a, b));
         text += &section("", &names, beside.collect());
         let d = &self.differences;
@@ -103,6 +106,9 @@ fn differs<T>(differing: &Differing<T>, text: impl Fn(&T) -> String) -> [String;
         cell(&differing.b),
     )
 }
+
+/// The line that says when a study was as good as the best of the other one.
+const AS_GOOD: &str = "as good as the other";
 
 /// What is told of each study; the same lines for both.
 fn side(side: &Side) -> Vec<(&'static str, String)> {
@@ -145,10 +151,7 @@ fn side(side: &Side) -> Vec<(&'static str, String)> {
             "mean of its repeats",
             side.mean.map_or_else(none, format::value),
         ),
-        (
-            "as good as the other",
-            reached.unwrap_or_else(|| "never".to_owned()),
-        ),
+        (AS_GOOD, reached.unwrap_or_else(|| "never".to_owned())),
         ("training", hours(side.hours.trained)),
         ("lost to faults", hours(side.hours.lost)),
         ("faults", kinds),

@@ -83,6 +83,23 @@ fn a_study_older_than_a_key_differs_from_what_sets_or_searches_it_alone() {
 }
 
 #[test]
+fn one_fold_is_as_good_as_none() {
+    let of = |folds: u64| {
+        let identity = serde_json::json!({"task.kind": "tabular", "data.folds": folds});
+        identity.as_object().cloned().unwrap()
+    };
+    for (was, asked) in [(0, 1), (1, 0), (1, 1)] {
+        assert!(differences(&of(was), &of(asked)).is_empty());
+        assert!(comparable(&of(was), &of(asked)));
+    }
+    assert_eq!(differences(&of(1), &of(2))[0].key, "data.folds");
+    // A study from before the key is one without folds.
+    let mut older = of(0);
+    older.shift_remove("data.folds");
+    assert!(differences(&older, &of(1)).is_empty());
+}
+
+#[test]
 fn differences_are_spelled_out_in_the_order_of_the_keys() {
     let prepared = Prepared::default();
     let was = map(

@@ -69,6 +69,27 @@ fn objectives_in_a_wrong_form_are_one_problem() {
 }
 
 #[test]
+fn a_metric_has_a_name() {
+    for name in ["", " "] {
+        let text = format!(
+            "[task]\nkind = \"command\"\nrun = [\"x\"]\n[objective]\nmetric = \"{name}\"\ndirection = \"minimize\"\n\
+             [space]\nx = {{ low = 0.0, high = 1.0 }}\n"
+        );
+        let file = Path::new("t.toml");
+        let input = Input {
+            text: &text,
+            shown: file,
+            absolute: Path::new("/p/configs/t.toml"),
+            home: None,
+        };
+        let command = &crate::kinds::command::KIND;
+        let found = resolve_text(&input, &Overrides::default(), &[command]).unwrap_err();
+        let told = format!("t.toml:5: objective.metric: found {name:?}, expected a metric's name");
+        assert_eq!(found.to_string(), told);
+    }
+}
+
+#[test]
 fn syntax_errors_unreadable_files_and_unknown_kinds_are_told() {
     refused("[task]\nkind = = 1\n", 2, &["a TOML error"]);
     let missing = resolve(Path::new("/no/such.toml"), &Overrides::default()).unwrap_err();
@@ -77,6 +98,12 @@ fn syntax_errors_unreadable_files_and_unknown_kinds_are_told() {
             .to_string()
             .starts_with("/no/such.toml: found No such file")
     );
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("t.toml");
+    std::fs::write(&file, b"\xff\xfe[\0").unwrap();
+    let told = resolve(&file, &Overrides::default()).unwrap_err();
+    let end = "t.toml: found UTF-16 (by its byte-order mark), expected UTF-8";
+    assert!(told.to_string().ends_with(end), "{told}");
     refused(
         "[task]\nkind = \"wole\"\n",
         2,

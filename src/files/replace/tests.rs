@@ -119,6 +119,18 @@ fn a_file_that_is_given_up_or_fails_leaves_the_old_one_alone() {
 }
 
 #[test]
+fn a_directory_that_is_not_there_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = write(&dir.path().join("none/a"), b"new").unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    let told = format!(
+        "there is no directory {}",
+        dir.path().join("none").display()
+    );
+    assert_eq!(error.to_string(), told);
+}
+
+#[test]
 fn a_link_is_replaced_and_what_it_leads_to_stays() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);

@@ -81,7 +81,8 @@ pub struct Side {
     /// The mean of the winner's repeats, where there are some.
     #[serde(with = "any_float")]
     pub mean: Option<f64>,
-    /// The first trial that was as good as the best of the other study; `None` where none was.
+    /// The first trial that was as good as the best of the other study; `None` where none was, or where values cannot stand
+    /// beside each other.
     pub reached: Option<Reached>,
     /// Hours of training of the search alone, without repeats and tests.
     #[serde(skip)]
@@ -220,7 +221,11 @@ impl Comparison {
             .flatten();
         let differences = Differences::of([a, b], &facts);
         let [of_a, of_b] = facts;
-        let best = [courses[0].best(), courses[1].best()];
+        // As good as a value that says nothing here is nothing.
+        let best = match incomparable.is_empty() {
+            true => [courses[0].best(), courses[1].best()],
+            false => [None, None],
+        };
         let mut comparison = Comparison {
             metrics: a.metrics.clone(),
             directions: a.study.directions.clone(),

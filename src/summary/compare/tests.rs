@@ -160,6 +160,7 @@ fn values_of_other_data_are_not_compared() {
     let c = Comparison::new(&of("ab"), &of("cde"));
     assert_eq!((c.better, c.difference), (None, None));
     assert_eq!(c.incomparable, ["their data differ"]);
+    assert_eq!((c.a.reached, c.b.reached), (None, None));
     assert!(told(&c, About::Better).starts_with("Nothing can be said: their data differ."));
     let keys: Vec<&str> = c
         .differences
