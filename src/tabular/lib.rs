@@ -16,7 +16,8 @@ use memory::Floor;
 use search::space::{Params, Value};
 use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
 use training::baseline::{baseline, idle_threshold, over_rounds};
-use training::division::{self, MadeUp, rows_differ};
+use training::division::{self, MadeUp, data_path, rows_differ};
+use training::leakage::groups_apart;
 use training::nonlinearity::sizes;
 use training::split::{Part, Split};
 use training::{exported, numbers};
@@ -46,6 +47,8 @@ impl Preparation for Tabular {
         let (data, split) = load(spec)?;
         let mut problems = misfits(spec, &data);
         problems.extend(idle_threshold(spec, data.outputs()));
+        let sets = split.sets();
+        problems.extend(groups_apart(data_path(spec), &data.samples, &sets));
         Problems(problems).or(())?;
         let trivial = |part| trivial(&data, &split, part, &spec.objective.metric);
         let columns = (data.target.as_str(), &split);

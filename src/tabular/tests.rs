@@ -169,6 +169,27 @@ fn what_is_wrong_with_a_column_is_told_once_and_under_its_key() {
 }
 
 #[test]
+fn a_group_in_two_parts_of_the_files_own_split_is_refused_with_its_lines() {
+    let row = |n: usize| {
+        let part = ["train", "train", "validation", "test"][n % 4];
+        format!("{},{part},{n},{}\n", n / 8, n % 8 / 4)
+    };
+    let rows = String::from("g,part,n,y\n") + &(0..80).map(row).collect::<String>();
+    let (_dir, mut spec) = site(&rows, "classification", "macro_f1");
+    for (key, value) in [("data.group", "g"), ("data.split.column", "part")] {
+        spec.fixed.insert(key.to_owned(), value.into());
+    }
+    for folds in [0i64, 3] {
+        spec.fixed.insert("data.folds".to_owned(), folds.into());
+        let text = told(&spec);
+        assert!(text.contains("rows.csv:2"), "{text}");
+        assert!(text.contains("10 groups in two parts"), "{text}");
+    }
+    spec.fixed.remove("data.group");
+    Tabular.prepare(&spec).unwrap();
+}
+
+#[test]
 fn what_does_not_fit_the_target_is_refused() {
     let (_dir, mut spec) = site(&table(), "classification", "rmse");
     let text = told(&spec);
