@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use training::numbers::mean_and_deviation;
 use training::rows::number;
 
 /// The cells of a column.
@@ -123,13 +124,11 @@ impl Encoding {
                     .map(|r| cells[*r])
                     .filter(|x| !x.is_nan())
                     .collect();
-                let count = known.len().max(1) as f64;
-                let mean = known.iter().sum::<f64>() / count;
-                let variance = known.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+                let (mean, deviation) = mean_and_deviation(&known);
                 Feature::Numeric {
                     name: name.clone(),
                     mean,
-                    deviation: if variance > 0.0 { variance.sqrt() } else { 1.0 },
+                    deviation,
                     missing: known.len() < rows.len(),
                 }
             }

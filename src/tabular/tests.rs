@@ -190,6 +190,48 @@ fn a_group_in_two_parts_of_the_files_own_split_is_refused_with_its_lines() {
 }
 
 #[test]
+fn numbers_that_cannot_be_standardised_are_told_once_a_column() {
+    let rows = |large: &str, target: &str| {
+        let row = |n: usize| match n {
+            7 | 9 => format!("{large},{n},{target}\n"),
+            _ => format!("{n},{n},{n}\n"),
+        };
+        String::from("a,b,y\n") + &(0..60).map(row).collect::<String>()
+    };
+    let (_dir, spec) = site(&rows("-1e300", "1e151"), "regression", "rmse");
+    let text = told(&spec);
+    for part in [
+        "rows.csv:9: row 8, column a: found -1e300, the first of 2 such numbers",
+        "rows.csv:9: row 8, column y: found 1e151, the first of 2 such numbers",
+        "at most 1e150 either way",
+        "leave a cell empty",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+    assert_eq!(text.lines().count(), 3, "{text}");
+    // What may be read is described by finite numbers, which JSON can hold.
+    for (cell, target) in [("1e150", "-1e150"), ("1e-200", "1e-300")] {
+        let (_dir, spec) = site(&rows(cell, target), "regression", "rmse");
+        let baseline = Tabular.prepare(&spec).unwrap().baseline.unwrap();
+        assert!(baseline.value.is_finite(), "{}", baseline.value);
+        let (data, split) = load(&spec).unwrap();
+        let trial = task::TrialSpec::of_defaults(&spec, 0);
+        let about = Description::of(&trial, &data, &split.rows(Part::Train)).unwrap();
+        let json = serde_json::to_string(&about).unwrap();
+        assert_eq!(serde_json::from_str::<Description>(&json).unwrap(), about);
+    }
+}
+
+#[test]
+fn a_column_of_tiny_numbers_is_standardised_like_any_other() {
+    let cells = [1, 3, 1, 3].map(|n| format!("{n}e-200"));
+    let column = Column::of("n", cells.into(), false);
+    let encoding = Encoding::learn(std::slice::from_ref(&column), &[0, 1, 2, 3]);
+    let encoded = encoding.encode(&[column], &[0, 1]);
+    assert_eq!(encoded.numbers, [-1.0, 1.0]);
+}
+
+#[test]
 fn what_does_not_fit_the_target_is_refused() {
     let (_dir, mut spec) = site(&table(), "classification", "rmse");
     let text = told(&spec);

@@ -193,6 +193,14 @@ pub fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|x: &f64| x.is_finite())
 }
 
+/// The greatest number that a model reads or predicts, either way: of 10,000,000 such rows, as many as there may be, the
+/// squared deviations from the mean still sum to a finite number.
+pub const LARGEST: f64 = 1e150;
+
+/// What is asked of a number that is predicted.
+pub const LARGEST_TARGET: &str =
+    "a number of at most 1e150 either way: the squares of larger ones overflow";
+
 /// The distinct labels, sorted: as numbers where all are numbers.
 pub fn classes(labels: &[String]) -> Vec<String> {
     let distinct: BTreeSet<&str> = labels
