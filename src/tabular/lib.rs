@@ -19,6 +19,7 @@ use training::baseline::{baseline, idle_threshold, over_rounds};
 use training::division::{self, MadeUp, data_path, rows_differ};
 use training::leakage::groups_apart;
 use training::nonlinearity::sizes;
+use training::rows::{PLAIN_NUMBER, dressed_number};
 use training::split::{Part, Split};
 use training::{exported, numbers};
 
@@ -202,9 +203,13 @@ fn odd_columns(spec: &StudySpec, data: &TableRows) -> Vec<String> {
         }
         if let Some((row, cell)) = column.no_number() {
             let line = data.samples.lines.get(row).copied().unwrap_or_default();
+            let remedy = match dressed_number(cell) {
+                Some(_) => format!("write {PLAIN_NUMBER}"),
+                None => "leave such cells empty".to_owned(),
+            };
             return Some(format!(
                 "the column {name} holds numbers, but for cells such as {cell:?} (line {line}): so it counts as categorical; \
-                 leave such cells empty, or list it in {CATEGORICAL}"
+                 {remedy}, or list it in {CATEGORICAL}"
             ));
         }
         let (a, b) = column.same_number()?;

@@ -293,6 +293,10 @@ fn columns_that_may_have_been_meant_as_numbers_are_told() {
         |cells: &[&str]| Column::of("c", cells.iter().map(|c| (*c).to_owned()).collect(), false);
     let prices = column(&["1.5", "2", "", "NA", "3"]);
     assert_eq!(prices.no_number(), Some((3, "NA")));
+    let with_commas = column(&["12,5", "", "3,25", "7"]);
+    assert_eq!(with_commas.no_number(), Some((0, "12,5")));
+    let shares = column(&["13%", "unknown", "5%"]);
+    assert_eq!(shares.no_number(), Some((0, "13%")));
     let codes = column(&["a1", "b2", "7"]);
     assert_eq!((codes.no_number(), codes.same_number()), (None, None));
     let hours = column(&["a", "3", "3.0", "b", "c"]);
@@ -302,4 +306,19 @@ fn columns_that_may_have_been_meant_as_numbers_are_told() {
         None,
         "they are numbers"
     );
+}
+
+#[test]
+fn a_column_of_numbers_with_decimal_commas_is_warned_of_with_what_to_do() {
+    let row = |n: usize| format!("\"{n},5\",{}\n", n % 2);
+    let rows = String::from("price,y\n") + &(0..60).map(row).collect::<String>();
+    let (_dir, mut spec) = site(&rows, "classification", "macro_f1");
+    let warnings = Tabular.prepare(&spec).unwrap().warnings;
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for part in ["the column price", "\"0,5\" (line 2)", "such as 1234.5"] {
+        assert!(warnings[0].contains(part), "{part:?}: {warnings:?}");
+    }
+    let price = vec!["price".to_owned()];
+    spec.lists.insert(CATEGORICAL.to_owned(), price);
+    assert_eq!(Tabular.prepare(&spec).unwrap().warnings, [""; 0]);
 }
