@@ -56,7 +56,19 @@ pub enum InputFormat {
 #[derive(Debug)]
 pub(super) struct RowsFile {
     pub path: PathBuf,
-    _kept: Option<TempDir>,
+    kept: Option<TempDir>,
+}
+
+impl RowsFile {
+    /// A failure for people: the file that standard input was kept in is gone when they read of it.
+    fn told(&self, failure: Failure) -> Failure {
+        if self.kept.is_none() {
+            return failure;
+        }
+        let kept = self.path.display().to_string();
+        let message = failure.message.replace(&kept, "standard input");
+        Failure::new(failure.exit, message)
+    }
 }
 
 /// `tune predict`
@@ -102,7 +114,7 @@ impl RowsArgs {
                 (path, Some(dir))
             }
         };
-        Ok(RowsFile { path, _kept: kept })
+        Ok(RowsFile { path, kept })
     }
 
     /// What is read of each row of the file.
@@ -214,6 +226,17 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
         })?,
     };
     let rows = args.rows.rows_file()?;
+    let answered = answer(common, args, (&exported, &rows), shape);
+    answered.map_err(|failure| rows.told(failure))
+}
+
+/// Has the model answer the rows.
+fn answer(
+    common: &Common,
+    args: &PredictArgs,
+    (exported, rows): (&AnyExported, &RowsFile),
+    shape: AnswerFormat,
+) -> Result<Exit, Failure> {
     if let Some(out) = &args.out {
         may_write(
             out,
@@ -222,7 +245,7 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
         )?;
         has_directory(out)?;
     }
-    let mut wanted = args.rows.wanted(&exported)?;
+    let mut wanted = args.rows.wanted(exported)?;
     wanted.forbidden = written(exported.known().labels);
     let file = Input::new(&rows.path, wanted.clone())?;
     // Everything that is wrong with the rows is told before anything is computed or written.
@@ -230,9 +253,28 @@ pub(super) fn predict(common: &Common, args: &PredictArgs) -> Result<Exit, Failu
     // A bar would be drawn among the answers.
     let among = args.out.is_none() && std::io::stdout().is_terminal();
     libtorch::run(&TorchRequest::Predict(Predict {
-        rows: (args.rows).request(&rows, (wanted, survey.rows), !common.quiet && !among)?,
+        rows: (args.rows).request(rows, (wanted, survey.rows), !common.quiet && !among)?,
         columns: survey.columns,
         out: args.out.clone(),
         shape,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_standard_input_is_told_of_it_and_not_of_a_file_that_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stdin.csv");
+        let failure = || Failure::input(format!("{}:3: no text", path.display()));
+        let mut rows = RowsFile {
+            path: path.clone(),
+            kept: None,
+        };
+        assert_eq!(rows.told(failure()).message, failure().message);
+        rows.kept = Some(dir);
+        assert_eq!(rows.told(failure()).message, "standard input:3: no text");
+    }
 }

@@ -24,8 +24,9 @@ use search::study::rng;
 use task::{
     ExportedModel, ModelParts, Preparation, ReadRows, TrainedModel, TrainingRows, TrialSpec,
 };
-use training::division::{self, differs, read_from, rows_differ};
+use training::division::{self, data_path, differs, read_from, rows_differ};
 use training::exported::export;
+use training::leakage::groups_apart;
 use training::split::Split;
 
 /// The kind.
@@ -70,7 +71,13 @@ impl Preparation for TextDetection {
                 return Err(Problems(of(loaded.err()).chain(of(start.err())).collect()));
             }
         };
-        let fingerprint = pages.examine()?;
+        let (fingerprint, mut problems) = match pages.examine() {
+            Ok(fingerprint) => (fingerprint, Vec::new()),
+            Err(found) => (String::new(), found.0),
+        };
+        let sets = split.sets();
+        problems.extend(groups_apart(data_path(spec), &pages.samples, &sets));
+        Problems(problems).or(())?;
         let metric = spec.objective.metric.as_str();
         // Who finds nothing has none of them; nothing is known of the loss.
         let trivial = |_| (metric != "loss").then(finds_nothing);
@@ -197,4 +204,40 @@ fn floor(config: &Params) -> Option<u64> {
         (_, _) => (1, 0),
     };
     Some(4 * (copies * network.parameters() + pixels * (3 + 4 + kept)) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use training::testing::study_of;
+
+    #[test]
+    fn pages_of_one_group_in_two_parts_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = made_up::write(dir.path(), 64).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let placed = |(k, line): (usize, &str)| {
+            let part = ["train", "train", "val", "test"][k % 4];
+            let place = format!("{{\"book\": \"b{}\", \"part\": \"{part}\", ", k / 2);
+            line.replacen('{', &place, 1) + "\n"
+        };
+        let lines: String = text.lines().enumerate().map(placed).collect();
+        std::fs::write(&file, lines).unwrap();
+        let mut spec = study_of(&KIND, "hmean");
+        let keys = [
+            ("data.path", file.as_str()),
+            ("data.split.column", "part"),
+            ("data.group", "book"),
+        ];
+        for (key, value) in keys {
+            spec.fixed.insert(key.to_owned(), value.into());
+        }
+        let text = TextDetection.prepare(&spec).unwrap_err().to_string();
+        assert!(
+            text.contains("pages.jsonl:3: data.group: found 6 groups in two parts"),
+            "{text}"
+        );
+        spec.fixed.remove("data.group");
+        TextDetection.prepare(&spec).unwrap();
+    }
 }

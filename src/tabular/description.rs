@@ -8,6 +8,7 @@ use search::space::{Params, Value};
 use task::TrialSpec;
 use training::exported::{Described, Describes, TABLE_FILE};
 use training::nonlinearity::{Nonlinearity, sizes};
+use training::numbers::{mean_and_deviation, median};
 
 /// A directory that `tune export` wrote.
 pub type ExportedTable = Described<Description>;
@@ -54,13 +55,11 @@ pub struct Scale {
 impl Scale {
     fn of(mut numbers: Vec<f64>) -> Scale {
         numbers.sort_by(f64::total_cmp);
-        let count = numbers.len().max(1) as f64;
-        let mean = numbers.iter().sum::<f64>() / count;
-        let variance = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+        let (mean, deviation) = mean_and_deviation(&numbers);
         Scale {
             mean,
-            deviation: if variance > 0.0 { variance.sqrt() } else { 1.0 },
-            median: training::numbers::median(&numbers),
+            deviation,
+            median: median(&numbers),
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use training::rows::number;
+use training::numbers::mean_and_deviation;
+use training::rows::{mostly_numbers, number};
 
 /// The cells of a column.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,14 +44,15 @@ impl Column {
         })
     }
 
-    /// Of a column that holds numbers for the most part, the row of the first cell that is none, and so makes it categorical.
+    /// Of a column that holds numbers for the most part, however they are written, the row of the first cell that is none to a
+    /// model, and so makes it categorical.
     pub fn no_number(&self) -> Option<(usize, &str)> {
-        let is_number = |cell: &&String| number(cell).is_some();
-        let filled = || self.cells().iter().filter(|cell| !cell.is_empty());
-        let numbers = filled().filter(is_number).count();
+        let is_odd = |cell: &str| !cell.is_empty() && number(cell).is_none();
+        let filled = self.cells().iter().map(String::as_str);
+        let numbers = mostly_numbers(filled.filter(|cell| !cell.is_empty()));
         let mut cells = self.cells().iter().enumerate();
-        let odd = cells.find(|(_, cell)| !cell.is_empty() && !is_number(cell))?;
-        (2 * numbers > filled().count()).then_some((odd.0, odd.1))
+        let (row, cell) = cells.find(|(_, cell)| is_odd(cell))?;
+        numbers.then_some((row, cell))
     }
 
     /// Its categories, row by row; none of numbers.
@@ -123,13 +125,11 @@ impl Encoding {
                     .map(|r| cells[*r])
                     .filter(|x| !x.is_nan())
                     .collect();
-                let count = known.len().max(1) as f64;
-                let mean = known.iter().sum::<f64>() / count;
-                let variance = known.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+                let (mean, deviation) = mean_and_deviation(&known);
                 Feature::Numeric {
                     name: name.clone(),
                     mean,
-                    deviation: if variance > 0.0 { variance.sqrt() } else { 1.0 },
+                    deviation,
                     missing: known.len() < rows.len(),
                 }
             }

@@ -16,8 +16,10 @@ use memory::Floor;
 use search::space::{Params, Value};
 use task::{ExportedModel, Preparation, TrainedModel, TrainingRows};
 use training::baseline::{baseline, idle_threshold, over_rounds};
-use training::division::{self, MadeUp, rows_differ};
+use training::division::{self, MadeUp, data_path, rows_differ};
+use training::leakage::groups_apart;
 use training::nonlinearity::sizes;
+use training::rows::{PLAIN_NUMBER, dressed_number};
 use training::split::{Part, Split};
 use training::{exported, numbers};
 
@@ -46,6 +48,8 @@ impl Preparation for Tabular {
         let (data, split) = load(spec)?;
         let mut problems = misfits(spec, &data);
         problems.extend(idle_threshold(spec, data.outputs()));
+        let sets = split.sets();
+        problems.extend(groups_apart(data_path(spec), &data.samples, &sets));
         Problems(problems).or(())?;
         let trivial = |part| trivial(&data, &split, part, &spec.objective.metric);
         let columns = (data.target.as_str(), &split);
@@ -199,9 +203,13 @@ fn odd_columns(spec: &StudySpec, data: &TableRows) -> Vec<String> {
         }
         if let Some((row, cell)) = column.no_number() {
             let line = data.samples.lines.get(row).copied().unwrap_or_default();
+            let remedy = match dressed_number(cell) {
+                Some(_) => format!("write {PLAIN_NUMBER}"),
+                None => "leave such cells empty".to_owned(),
+            };
             return Some(format!(
                 "the column {name} holds numbers, but for cells such as {cell:?} (line {line}): so it counts as categorical; \
-                 leave such cells empty, or list it in {CATEGORICAL}"
+                 {remedy}, or list it in {CATEGORICAL}"
             ));
         }
         let (a, b) = column.same_number()?;

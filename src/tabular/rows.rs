@@ -8,7 +8,7 @@ use super::Column;
 use config::kinds::tabular::{CATEGORICAL, IGNORE, PROBLEM};
 use config::{Problems, StudySpec};
 use search::space::Value;
-use training::rows::{Placement, Wanted, as_number, read};
+use training::rows::{LARGEST, LARGEST_TARGET, Placement, Wanted, as_number, read};
 use training::split::Samples;
 use training::table::{FileProblems, Place, Table, is_there};
 
@@ -63,6 +63,11 @@ impl TableRows {
             numbers: Vec::new(),
             samples,
         };
+        for column in &data.columns {
+            if let Column::Numeric(name, cells) = column {
+                note_large(name, cells, &targets, LARGEST_CELL, &mut problems);
+            }
+        }
         match spec.fixed.get(PROBLEM).and_then(Value::as_str) {
             Some("regression") => data.take_numbers(&targets, &mut problems),
             Some(_) | None => {
@@ -85,6 +90,8 @@ impl TableRows {
             }
             self.numbers.push(number.unwrap_or(0.0));
         }
+        let (column, numbers) = (&self.target, &self.numbers);
+        note_large(column, numbers, targets, LARGEST_TARGET, problems);
     }
 
     /// Whether numbers are predicted.
@@ -118,6 +125,30 @@ impl TableRows {
         self.numbers.iter().for_each(|x| field(&x.to_string()));
         self.samples.groups.iter().for_each(|group| field(group));
         training::hex(&hash.finalize())
+    }
+}
+
+/// What is asked of a number to predict by.
+const LARGEST_CELL: &str = "numbers of at most 1e150 either way: the squares of larger ones overflow; leave a cell empty \
+                            whose number is not known";
+
+/// Notes the first number of a column that is too large to be standardised, and how many there are.
+fn note_large(
+    column: &str,
+    numbers: &[f64],
+    targets: &[(String, Place)],
+    expected: &str,
+    problems: &mut FileProblems,
+) {
+    let rows = numbers.iter().zip(targets);
+    let mut large = rows.filter(|(number, _)| number.abs() > LARGEST);
+    if let Some((number, (_, place))) = large.next() {
+        let more = match large.count() {
+            0 => String::new(),
+            more => format!(", the first of {} such numbers", more + 1),
+        };
+        let found = format!("{number:e}{more}");
+        problems.row(place.line, place.cell(column), found, expected);
     }
 }
 

@@ -169,6 +169,69 @@ fn what_is_wrong_with_a_column_is_told_once_and_under_its_key() {
 }
 
 #[test]
+fn a_group_in_two_parts_of_the_files_own_split_is_refused_with_its_lines() {
+    let row = |n: usize| {
+        let part = ["train", "train", "validation", "test"][n % 4];
+        format!("{},{part},{n},{}\n", n / 8, n % 8 / 4)
+    };
+    let rows = String::from("g,part,n,y\n") + &(0..80).map(row).collect::<String>();
+    let (_dir, mut spec) = site(&rows, "classification", "macro_f1");
+    for (key, value) in [("data.group", "g"), ("data.split.column", "part")] {
+        spec.fixed.insert(key.to_owned(), value.into());
+    }
+    for folds in [0i64, 3] {
+        spec.fixed.insert("data.folds".to_owned(), folds.into());
+        let text = told(&spec);
+        assert!(text.contains("rows.csv:2"), "{text}");
+        assert!(text.contains("10 groups in two parts"), "{text}");
+    }
+    spec.fixed.remove("data.group");
+    Tabular.prepare(&spec).unwrap();
+}
+
+#[test]
+fn numbers_that_cannot_be_standardised_are_told_once_a_column() {
+    let rows = |large: &str, target: &str| {
+        let row = |n: usize| match n {
+            7 | 9 => format!("{large},{n},{target}\n"),
+            _ => format!("{n},{n},{n}\n"),
+        };
+        String::from("a,b,y\n") + &(0..60).map(row).collect::<String>()
+    };
+    let (_dir, spec) = site(&rows("-1e300", "1e151"), "regression", "rmse");
+    let text = told(&spec);
+    for part in [
+        "rows.csv:9: row 8, column a: found -1e300, the first of 2 such numbers",
+        "rows.csv:9: row 8, column y: found 1e151, the first of 2 such numbers",
+        "at most 1e150 either way",
+        "leave a cell empty",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+    assert_eq!(text.lines().count(), 3, "{text}");
+    // What may be read is described by finite numbers, which JSON can hold.
+    for (cell, target) in [("1e150", "-1e150"), ("1e-200", "1e-300")] {
+        let (_dir, spec) = site(&rows(cell, target), "regression", "rmse");
+        let baseline = Tabular.prepare(&spec).unwrap().baseline.unwrap();
+        assert!(baseline.value.is_finite(), "{}", baseline.value);
+        let (data, split) = load(&spec).unwrap();
+        let trial = task::TrialSpec::of_defaults(&spec, 0);
+        let about = Description::of(&trial, &data, &split.rows(Part::Train)).unwrap();
+        let json = serde_json::to_string(&about).unwrap();
+        assert_eq!(serde_json::from_str::<Description>(&json).unwrap(), about);
+    }
+}
+
+#[test]
+fn a_column_of_tiny_numbers_is_standardised_like_any_other() {
+    let cells = [1, 3, 1, 3].map(|n| format!("{n}e-200"));
+    let column = Column::of("n", cells.into(), false);
+    let encoding = Encoding::learn(std::slice::from_ref(&column), &[0, 1, 2, 3]);
+    let encoded = encoding.encode(&[column], &[0, 1]);
+    assert_eq!(encoded.numbers, [-1.0, 1.0]);
+}
+
+#[test]
 fn what_does_not_fit_the_target_is_refused() {
     let (_dir, mut spec) = site(&table(), "classification", "rmse");
     let text = told(&spec);
@@ -230,6 +293,10 @@ fn columns_that_may_have_been_meant_as_numbers_are_told() {
         |cells: &[&str]| Column::of("c", cells.iter().map(|c| (*c).to_owned()).collect(), false);
     let prices = column(&["1.5", "2", "", "NA", "3"]);
     assert_eq!(prices.no_number(), Some((3, "NA")));
+    let with_commas = column(&["12,5", "", "3,25", "7"]);
+    assert_eq!(with_commas.no_number(), Some((0, "12,5")));
+    let shares = column(&["13%", "unknown", "5%"]);
+    assert_eq!(shares.no_number(), Some((0, "13%")));
     let codes = column(&["a1", "b2", "7"]);
     assert_eq!((codes.no_number(), codes.same_number()), (None, None));
     let hours = column(&["a", "3", "3.0", "b", "c"]);
@@ -239,4 +306,19 @@ fn columns_that_may_have_been_meant_as_numbers_are_told() {
         None,
         "they are numbers"
     );
+}
+
+#[test]
+fn a_column_of_numbers_with_decimal_commas_is_warned_of_with_what_to_do() {
+    let row = |n: usize| format!("\"{n},5\",{}\n", n % 2);
+    let rows = String::from("price,y\n") + &(0..60).map(row).collect::<String>();
+    let (_dir, mut spec) = site(&rows, "classification", "macro_f1");
+    let warnings = Tabular.prepare(&spec).unwrap().warnings;
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for part in ["the column price", "\"0,5\" (line 2)", "such as 1234.5"] {
+        assert!(warnings[0].contains(part), "{part:?}: {warnings:?}");
+    }
+    let price = vec!["price".to_owned()];
+    spec.lists.insert(CATEGORICAL.to_owned(), price);
+    assert_eq!(Tabular.prepare(&spec).unwrap().warnings, [""; 0]);
 }

@@ -1,7 +1,7 @@
 //! Whether one part of the split knows what another one asks: the same text, or rows of the same
 //! group, in two of them. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 
 use unicode_normalization::UnicodeNormalization;
@@ -9,6 +9,7 @@ use unicode_normalization::UnicodeNormalization;
 use super::data::Dataset;
 use config::{Problem, Source, StudySpec};
 use search::space::Value;
+use training::leakage::{clash, count, groups_apart, set_of};
 
 /// What becomes of rows with the same text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,18 +94,10 @@ pub fn review(
 ) -> Leaks {
     let mut findings = Leaks::default();
     let set_of = set_of(data.rows.len(), sets);
-    let problem = |leak: Clash, key: &str, what: &str, expected: &str| {
-        let place = Source::File(path.to_owned(), Some(leak.line));
-        Problem::new(&place, key, format!("{what}: {}", leak.text), expected)
-    };
-    if let Some(leak) = clash(data, |row| data.samples.group(row), |row| set_of[row]) {
-        let what = format!("{} in two parts of the split", count(leak.keys, "group"));
-        let expected = "all rows of a group in one part: mend data.split.column";
-        findings
-            .problems
-            .push(problem(leak, "data.group", &what, expected));
-    }
-    if let Some(leak) = clash(data, |row| Some(texts.whole[row]), |row| set_of[row]) {
+    let apart = groups_apart(path, &data.samples, sets);
+    findings.problems.extend(apart);
+    let samples = &data.samples;
+    if let Some(leak) = clash(samples, |row| Some(texts.whole[row]), |row| set_of[row]) {
         let what = format!(
             "{} in two parts of the split ({} rows)",
             count(leak.keys, "text"),
@@ -117,11 +110,13 @@ pub fn review(
             )),
             Duplicates::Error | Duplicates::Together => {
                 let expected = if given { GIVEN } else { DRAWN };
-                let found = problem(leak, "data.duplicates", &what, expected);
-                findings.problems.push(found);
+                let place = Source::File(path.to_owned(), Some(leak.line));
+                let found = format!("{what}: {}", leak.text);
+                let problem = Problem::new(&place, "data.duplicates", found, expected);
+                findings.problems.push(problem);
             }
         }
-    } else if let Some(leak) = clash(data, |row| Some(texts.first[row]), |row| set_of[row]) {
+    } else if let Some(leak) = clash(samples, |row| Some(texts.first[row]), |row| set_of[row]) {
         findings.warnings.push(format!(
             "{} in two parts of the split with different second texts ({} rows): {}; name the \
              column that ties them together in data.group, or set data.duplicates = \"together\"",
@@ -130,9 +125,8 @@ pub fn review(
             leak.text
         ));
     }
-    let samples = &data.samples;
     let label = |row: usize| Some(samples.classes[samples.class[row]].as_str());
-    if let Some(clash) = clash(data, |row| Some(texts.whole[row]), label) {
+    if let Some(clash) = clash(samples, |row| Some(texts.whole[row]), label) {
         findings.warnings.push(format!(
             "{} with different labels ({} rows): {}",
             count(clash.keys, "text"),
@@ -148,79 +142,6 @@ const DRAWN: &str = "each text in one part: name the column that ties rows toget
                      kept in one part) or \"allow\" (a warning)";
 const GIVEN: &str = "each text in one part: mend data.split.column, remove the duplicates, or set \
                      data.duplicates = \"allow\" (a warning)";
-
-/// Places that are spelled out.
-const SPELLED_OUT: usize = 5;
-
-/// Rows that have a text, or a group, in common, and something else not.
-struct Clash {
-    /// How many texts, or groups.
-    keys: usize,
-    /// Rows that have them.
-    rows: usize,
-    /// Line of the first such row.
-    line: usize,
-    /// The first places.
-    text: String,
-}
-
-/// Looks for rows of one key with several values, whose names are told; rows without a key, or
-/// without a value, are not looked at.
-fn clash<'a, K: Ord>(
-    data: &Dataset,
-    key: impl Fn(usize) -> Option<K>,
-    value: impl Fn(usize) -> Option<&'a str>,
-) -> Option<Clash> {
-    let mut rows_of: BTreeMap<K, Vec<usize>> = BTreeMap::new();
-    for row in 0..data.rows.len() {
-        if let (Some(key), Some(_)) = (key(row), value(row)) {
-            rows_of.entry(key).or_default().push(row);
-        }
-    }
-    let other = |rows: &[usize]| {
-        let first = value(rows[0]);
-        rows.iter().copied().find(|row| value(*row) != first)
-    };
-    let mut shared: Vec<Vec<usize>> = rows_of.into_values().collect();
-    shared.retain(|rows| other(rows).is_some());
-    shared.sort();
-    let place = |row: usize| {
-        let value = value(row).unwrap_or_default();
-        format!("line {} ({value})", data.samples.lines[row])
-    };
-    // The first row, and the first one with another value.
-    let places = |rows: &Vec<usize>| {
-        let both = [Some(rows[0]), other(rows)];
-        let both: Vec<String> = both.into_iter().flatten().map(place).collect();
-        both.join(" and ")
-    };
-    let mut text: Vec<String> = shared.iter().take(SPELLED_OUT).map(places).collect();
-    if shared.len() > SPELLED_OUT {
-        text.push(format!("and {} more", shared.len() - SPELLED_OUT));
-    }
-    Some(Clash {
-        keys: shared.len(),
-        rows: shared.iter().map(Vec::len).sum(),
-        line: data.samples.lines[*shared.first()?.first()?],
-        text: text.join("; "),
-    })
-}
-
-/// The name of each row's set.
-fn set_of(rows: usize, sets: &[(String, Vec<usize>)]) -> Vec<Option<&str>> {
-    let mut set_of = vec![None; rows];
-    for (name, rows) in sets {
-        rows.iter()
-            .for_each(|row| set_of[*row] = Some(name.as_str()));
-    }
-    set_of
-}
-
-/// `1 text`, `2 texts`.
-fn count(n: usize, word: &str) -> String {
-    let s = if n == 1 { "" } else { "s" };
-    format!("{n} {word}{s}")
-}
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::baseline::{counts, counts_of};
 use super::split::{Part, Samples, Split, split, ties};
 use anyhow::Context;
-use config::{Baseline, Prepared, Problem, Problems, StudySpec, TestSplit};
+use config::{Baseline, Prepared, Problem, Problems, Source, StudySpec, TestSplit};
 use files::watched::WatchedFile;
 use search::space::Value;
 use search::study::rng;
@@ -106,11 +106,10 @@ fn cut(spec: &StudySpec, data: &Samples, ties: &[usize], fractions: [f64; 3]) ->
 
 /// The fractions of train, validation and test.
 fn fractions(spec: &StudySpec) -> Result<[f64; 3], Problem> {
+    let key = |part: Part| format!("data.split.{}", part.name());
     let of = |part: Part, preset: f64| {
-        spec.fixed
-            .get(&format!("data.split.{}", part.name()))
-            .and_then(Value::as_f64)
-            .unwrap_or(preset)
+        let given = spec.fixed.get(&key(part)).and_then(Value::as_f64);
+        given.unwrap_or(preset)
     };
     let all = [
         of(Part::Train, 0.8),
@@ -121,11 +120,19 @@ fn fractions(spec: &StudySpec) -> Result<[f64; 3], Problem> {
     if (sum - 1.0).abs() < 1e-6 && all[0] > 0.0 && all[1] > 0.0 && all[2] >= 0.0 {
         return Ok(all);
     }
-    Err(spec.problem(
-        "data.split",
-        format!("train {}, validation {}, test {}", all[0], all[1], all[2]),
-        "shares that sum to 1, of train and validation above 0",
-    ))
+    let found = format!("train {}, validation {}, test {}", all[0], all[1], all[2]);
+    let expected = "shares that sum to 1, of train and validation above 0";
+    // The share that was given first, or by a flag, which was typed after the file.
+    let given = Part::ALL.map(key);
+    let given = given.iter().filter_map(|key| spec.sources.get(key));
+    let first = given.min_by_key(|source| match source {
+        Source::File(_, line) => *line,
+        Source::Flag(_) | Source::Environment(_) => None,
+    });
+    Err(match first {
+        Some(source) => Problem::new(source, "data.split", found, expected),
+        None => spec.problem("data.split", found, expected),
+    })
 }
 
 /// The classes that a part or a fold has no row of; the first few.
@@ -319,4 +326,28 @@ pub fn rows_differ(
         let parts = (path, "data.split.fingerprint");
         differs(identity, parts, "the split has", &split.fingerprint())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::study_of;
+
+    #[test]
+    fn shares_that_do_not_sum_to_1_are_told_where_they_are_given() {
+        let mut spec = study_of(&config::kinds::tabular::KIND, "macro_f1");
+        let line = |line: usize| Source::File("t.toml".into(), Some(line));
+        spec.sources.insert("data".to_owned(), line(3));
+        assert!(fractions(&spec).is_ok());
+        spec.fixed.insert("data.split.test".to_owned(), 0.3.into());
+        let told = |spec: &StudySpec| fractions(spec).unwrap_err().to_string();
+        assert!(told(&spec).starts_with("t.toml:3: data.split: found train 0.8"));
+        for (part, at) in [("validation", 7), ("test", 6)] {
+            spec.sources.insert(format!("data.split.{part}"), line(at));
+        }
+        assert!(told(&spec).starts_with("t.toml:6: data.split: "));
+        let flag = Source::Flag("--set data.split.test=0.3".to_owned());
+        spec.sources.insert("data.split.test".to_owned(), flag);
+        assert!(told(&spec).starts_with("--set data.split.test=0.3: data.split: "));
+    }
 }

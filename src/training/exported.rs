@@ -156,7 +156,11 @@ pub fn export<T: Describes>(
     (dir, force): (&Path, bool),
     told: &mut dyn FnMut(u64),
 ) -> Result<ExportedModel> {
-    let about: T = serde_json::from_value(Json::Object(model.about.clone()))?;
+    let about: T =
+        serde_json::from_value(Json::Object(model.about.clone())).with_context(|| {
+            let weights = model.weights.display();
+            format!("what is kept beside {weights} is not {}", T::EXPECTED)
+        })?;
     let post: Params = match model.about.get("post") {
         Some(post) => serde_json::from_value(post.clone())?,
         None => Params::new(),

@@ -6,6 +6,7 @@ pub mod baseline;
 pub mod batches;
 pub mod division;
 pub mod exported;
+pub mod leakage;
 pub mod nonlinearity;
 pub mod numbers;
 mod origin;

@@ -2,6 +2,38 @@
 
 use task::Metrics;
 
+/// The mean, and the standard deviation; 1 where all are equal.
+pub fn mean_and_deviation(numbers: &[f64]) -> (f64, f64) {
+    let count = numbers.len().max(1) as f64;
+    let mean = numbers.iter().sum::<f64>() / count;
+    let from_mean = || numbers.iter().map(move |x| x - mean);
+    let variance = from_mean().map(|x| x.powi(2)).sum::<f64>() / count;
+    // The mean of equal numbers may be rounded, so that their variance is not 0.
+    let equal = numbers.windows(2).all(|pair| pair[0] == pair[1]);
+    let deviation = root(variance, from_mean());
+    let deviation = match !equal && deviation > 0.0 {
+        true => deviation,
+        false => 1.0,
+    };
+    (mean, deviation)
+}
+
+/// The root of `square`, the mean of the squares of `numbers`. The squares of numbers below some 1e-154 are rounded to 0, or
+/// nearly so: these are scaled first.
+fn root(square: f64, numbers: impl Iterator<Item = f64> + Clone) -> f64 {
+    if square.is_normal() || !square.is_finite() {
+        return square.sqrt();
+    }
+    let greatest = numbers.clone().map(f64::abs).fold(0.0, f64::max);
+    if greatest == 0.0 {
+        return 0.0;
+    }
+    let (sum, count) = numbers.fold((0.0, 0.0f64), |(sum, n), x| {
+        (sum + (x / greatest).powi(2), n + 1.0)
+    });
+    greatest * (sum / count).sqrt()
+}
+
 /// Root mean squared error, mean absolute error, and the coefficient of determination: 1 less the squared errors over
 /// those of the mean of `truth`; where all numbers are equal, 1 if they are hit, else 0.
 pub fn metrics(predicted: &[f64], truth: &[f64]) -> Metrics {
@@ -12,14 +44,17 @@ pub fn metrics(predicted: &[f64], truth: &[f64]) -> Metrics {
     let errors = || predicted.iter().zip(truth).map(|(p, t)| p - t);
     let squared = mean(&mut errors().map(|e| e * e));
     let middle = mean(&mut truth.iter().copied());
-    let spread = mean(&mut truth.iter().map(|t| (t - middle).powi(2)));
-    let explained = match (squared == 0.0, spread == 0.0) {
+    let from_middle = || truth.iter().map(move |t| t - middle);
+    let variance = mean(&mut from_middle().map(|x| x.powi(2)));
+    let (rmse, spread) = (root(squared, errors()), root(variance, from_middle()));
+    let explained = match (rmse == 0.0, spread == 0.0) {
         (true, true) => 1.0,
         (false, true) => 0.0,
-        (_, false) => 1.0 - squared / spread,
+        (_, false) if variance.is_normal() => 1.0 - squared / variance,
+        (_, false) => 1.0 - (rmse / spread).powi(2),
     };
     Metrics::from([
-        ("rmse".to_owned(), squared.sqrt()),
+        ("rmse".to_owned(), rmse),
         ("mae".to_owned(), mean(&mut errors().map(f64::abs))),
         ("r2".to_owned(), explained),
     ])
@@ -62,6 +97,25 @@ mod tests {
         assert!((found["r2"] - (1.0 - 8.0 / 6.0)).abs() < 1e-12);
         assert_eq!(metrics(&[2.0, 2.0], &[2.0, 2.0])["r2"], 1.0);
         assert_eq!(metrics(&[2.0, 3.0], &[2.0, 2.0])["r2"], 0.0);
+    }
+
+    #[test]
+    fn numbers_whose_squares_are_rounded_to_nothing_have_their_deviation_and_errors() {
+        for size in [1e-160, 1e-200, 1e-300] {
+            let numbers = [1.0, 3.0, 1.0, 3.0].map(|x| x * size);
+            let (mean, deviation) = mean_and_deviation(&numbers);
+            assert!((mean / size - 2.0).abs() < 1e-12, "{mean:e}");
+            assert!((deviation / size - 1.0).abs() < 1e-12, "{deviation:e}");
+            let found = metrics(&[2.0 * size; 4], &numbers);
+            assert!((found["rmse"] / size - 1.0).abs() < 1e-12, "{found:?}");
+            assert!(found["r2"].abs() < 1e-12, "{found:?}");
+            assert_eq!(metrics(&numbers, &numbers)["r2"], 1.0);
+        }
+        for equal in [0.1, 1e-200, 0.0] {
+            assert_eq!(mean_and_deviation(&[equal; 3]).1, 1.0);
+        }
+        assert_eq!(mean_and_deviation(&[]), (0.0, 1.0));
+        assert_eq!(mean_and_deviation(&[1.0, 3.0]), (2.0, 1.0));
     }
 
     #[test]

@@ -193,6 +193,79 @@ pub fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|x: &f64| x.is_finite())
 }
 
+/// How a number is written so that it is read as one.
+pub const PLAIN_NUMBER: &str = "plain numbers such as 1234.5: no decimal comma, no thousands separator, no %, currency or unit";
+
+/// What stands before and behind the number in a cell which people read as one and [`number`] does not: `12,5`, `1,200`, `13%`,
+/// `€ 120`, `3 kg`.
+pub fn dressed_number(text: &str) -> Option<(&str, &str)> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let (first, last) = (text.find(is_digit)?, text.rfind(is_digit)?);
+    let leading = usize::from(text[..first].ends_with([',', '.']));
+    let digits = &text[first - leading..=last];
+    let before = text[..first - leading].trim_matches([' ', '+', '-', '\u{2212}']);
+    let after = text[last + 1..].trim();
+    let is_unit = |c: char| c.is_alphabetic() || "%\u{2030}\u{b0}\u{b2}\u{b3}/$€£¥₹".contains(c);
+    let around = before.is_empty() || CURRENCIES.contains(&before);
+    let around = around && after.chars().count() <= LONGEST_UNIT && after.chars().all(is_unit);
+    (number(text).is_none() && around && is_amount(digits)).then_some((before, after))
+}
+
+/// What stands before amounts of money.
+const CURRENCIES: [&str; 10] = ["$", "€", "£", "¥", "₹", "US$", "EUR", "USD", "GBP", "CHF"];
+
+/// Characters of a unit behind a number, at most.
+const LONGEST_UNIT: usize = 8;
+
+/// Whether these are digits with a decimal point or comma, or with separators of thousands; no date, version or list.
+fn is_amount(text: &str) -> bool {
+    let Some(separator) = text.chars().find(|c| !c.is_ascii_digit()) else {
+        return true;
+    };
+    let is_point = |c: char| c == ',' || c == '.';
+    let other_point = |c: char| is_point(c) && c != separator;
+    let (whole, fraction) = text.rsplit_once(other_point).unwrap_or((text, ""));
+    let groups: Vec<&str> = whole.split(separator).collect();
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if !digits(fraction) || !groups.iter().copied().all(digits) {
+        return false;
+    }
+    match groups.as_slice() {
+        [_, _] if is_point(separator) && fraction.is_empty() => true,
+        [first, rest @ ..] => {
+            let separates = is_point(separator) || "'\u{2019} \u{a0}\u{202f}".contains(separator);
+            let whole = (1..=3).contains(&first.len()) && rest.iter().all(|group| group.len() == 3);
+            separates && whole
+        }
+        [] => false,
+    }
+}
+
+/// Whether cells that are filled are numbers for the most part: plain ones, or all others written in one way with the same around
+/// them. What is written in several ways may be codes, such as `12a` and `12b`.
+pub fn mostly_numbers<'a>(cells: impl Iterator<Item = &'a str>) -> bool {
+    let (mut all, mut plain, mut dressed) = (0, 0, 0);
+    let mut around = BTreeSet::new();
+    for cell in cells {
+        all += 1;
+        if number(cell).is_some() {
+            plain += 1;
+        } else if let Some(found) = dressed_number(cell) {
+            dressed += 1;
+            around.insert(found);
+        }
+    }
+    2 * plain > all || (around.len() == 1 && 2 * (plain + dressed) > all)
+}
+
+/// The greatest number that a model reads or predicts, either way: of 10,000,000 such rows, as many as there may be, the
+/// squared deviations from the mean still sum to a finite number.
+pub const LARGEST: f64 = 1e150;
+
+/// What is asked of a number that is predicted.
+pub const LARGEST_TARGET: &str =
+    "a number of at most 1e150 either way: the squares of larger ones overflow";
+
 /// The distinct labels, sorted: as numbers where all are numbers.
 pub fn classes(labels: &[String]) -> Vec<String> {
     let distinct: BTreeSet<&str> = labels
@@ -208,4 +281,59 @@ pub fn classes(labels: &[String]) -> Vec<String> {
         });
     }
     classes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_people_write_them_are_known() {
+        for (cell, around) in [
+            ("12,5", ("", "")),
+            (",5", ("", "")),
+            ("12,345", ("", "")),
+            ("-1.234.567,89", ("", "")),
+            ("1'234.5", ("", "")),
+            ("1 234", ("", "")),
+            ("13%", ("", "%")),
+            ("13.5 %", ("", "%")),
+            ("€120", ("€", "")),
+            ("-$ 1,200.50", ("$", "")),
+            ("120 €", ("", "€")),
+            ("3 kg", ("", "kg")),
+            ("20°C", ("", "°C")),
+        ] {
+            assert_eq!(dressed_number(cell), Some(around), "{cell}");
+        }
+        for cell in [
+            "",
+            "12.5",
+            "1e5",
+            "1e999",
+            "NA",
+            "1,2,3",
+            "01.02.2024",
+            "2024-01-02",
+            "10:30",
+            "1.2.3",
+            "A1",
+            "No. 5",
+            "1,23,456",
+            "0664 123 456",
+        ] {
+            assert_eq!(dressed_number(cell), None, "{cell}");
+        }
+    }
+
+    #[test]
+    fn cells_with_one_thing_around_their_numbers_are_numbers_and_codes_are_not() {
+        let are = |cells: &[&str]| mostly_numbers(cells.iter().copied());
+        assert!(are(&["12,5", "3", "0,25"]));
+        assert!(are(&["€ 120", "€ 99", "unknown"]));
+        assert!(are(&["1", "2", "3 kg", "5 lb", "4", "7"]));
+        assert!(!are(&["12a", "12b", "7"]));
+        assert!(!are(&["a", "b", "7%"]));
+        assert!(!are(&[]));
+    }
 }

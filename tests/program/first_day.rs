@@ -103,6 +103,19 @@ fn a_table_without_texts_becomes_a_task_that_passes_check() {
         assert_eq!(task.contains("model.embedding"), embedding, "{task}");
         assert_eq!(task.contains("ignore = [\"row_id\"]"), embedding, "{task}");
     }
+    // Numbers that no model reads as such are no names of rows: what to do is told, and checked.
+    write("commas.csv", "price,label", &|i| {
+        format!("\"{i},5\",{}\n", i % 2)
+    });
+    let text = expect(0, home.path(), dir.path(), &["init", "--csv", "commas.csv"]);
+    assert!(
+        text.contains("look at this first: the numbers of price"),
+        "{text}"
+    );
+    let task = std::fs::read_to_string(dir.path().join("configs/commas.toml")).unwrap();
+    assert!(!task.contains("ignore = [\"price"), "{task}");
+    let text = expect(0, home.path(), dir.path(), &["check", "commas"]);
+    assert!(text.contains("the column price holds numbers"), "{text}");
     let text = expect(
         2,
         home.path(),

@@ -139,6 +139,8 @@ fn the_winner_answers_as_it_was_scored_and_says_what_is_wrong_with_rows() {
         let answers = fs::read_to_string(answers).unwrap();
         let (mut off, mut count) = (0.0, 0.0);
         for line in answers.lines().map(json) {
+            valid("predict", &line);
+            assert_eq!(line["prediction"].is_number(), regression, "{line}");
             off += match regression {
                 true => {
                     let truth: f64 = line["minutes"].as_str().unwrap().parse().unwrap();
@@ -162,6 +164,14 @@ fn the_winner_answers_as_it_was_scored_and_says_what_is_wrong_with_rows() {
             stderr.contains("wrong.csv:2") && stderr.contains("column km"),
             "{stderr}"
         );
+        let mut of_texts = project.tune(&["predict", &kept, "-", "--format", "txt"]);
+        let output = of_texts.stdin(fs::File::open(&rows).unwrap()).output();
+        let stderr = String::from_utf8(output.unwrap().stderr).unwrap();
+        assert!(
+            stderr.contains("standard input: columns: found a file of texts"),
+            "{stderr}"
+        );
+        assert!(!stderr.contains("stdin.txt"), "{stderr}");
     }
 }
 

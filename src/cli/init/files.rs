@@ -7,6 +7,7 @@ use super::program::{ParameterGuess, ProgramGuess, is_shell};
 use messages::printable;
 use task::command::template;
 use text::data::guess::LikelyColumns;
+use training::rows::PLAIN_NUMBER;
 
 /// What people do with the file next.
 fn head(what: &str, name: &str) -> String {
@@ -195,6 +196,17 @@ pub(super) fn table_task(name: &str, data: &str, columns: &LikelyColumns) -> Str
         text += "\"model.embedding\" = { low = 1, high = 16, int = true, default = 4 }\n";
     }
     text + TABLE_SPACE
+}
+
+/// What to do about columns of numbers that are not written as such.
+pub(super) fn dressed(columns: &LikelyColumns) -> Option<String> {
+    let names: Vec<&str> = columns.dressed.iter().map(String::as_str).collect();
+    (!names.is_empty()).then(|| {
+        let names = printable(&names.join(", ")).into_owned();
+        format!(
+            "the numbers of {names}, of which each would be a category of its own: write {PLAIN_NUMBER}"
+        )
+    })
 }
 
 /// How many classes there are, and the first of them.

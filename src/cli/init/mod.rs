@@ -362,7 +362,10 @@ fn from_rows(
             )));
         }
         let text = files::table_task(&name, &data, &columns);
-        return Ok(Planned::new(name, file, text));
+        return Ok(Planned {
+            check: files::dressed(&columns),
+            ..Planned::new(name, file, text)
+        });
     };
     let model = match &args.hf {
         Some(model) => Model {

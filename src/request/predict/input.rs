@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use config::Problems;
 use text::data::{Row, SECOND_TEXT, TEXT};
-use training::rows::{as_number, number};
+use training::rows::{LARGEST, LARGEST_TARGET, as_number, number};
 use training::table::{self, Cells, FileProblems, Format, Table};
 
 /// What is read of each row.
@@ -357,10 +357,12 @@ impl Input {
 fn target_of(label: &str, classes: &[String]) -> Result<(usize, f64), (String, String)> {
     if classes.is_empty() {
         // Truth values are numbers in training, too.
-        return as_number(label).map(|number| (0, number)).ok_or_else(|| {
-            let found = format!("the target \"{label}\"");
-            (found, "a number in every row".to_owned())
-        });
+        let found = format!("the target \"{label}\"");
+        return match as_number(label) {
+            Some(number) if number.abs() <= LARGEST => Ok((0, number)),
+            Some(_) => Err((found, LARGEST_TARGET.to_owned())),
+            None => Err((found, "a number in every row".to_owned())),
+        };
     }
     let class = classes.iter().position(|c| c == label);
     class.map(|class| (class, 0.0)).ok_or_else(|| {

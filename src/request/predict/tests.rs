@@ -125,6 +125,8 @@ fn a_number_to_be_predicted_is_read_as_in_training() {
     assert_eq!(numbers, [1.5, 1.0, 0.0]);
     let problems = self::rows("rows.csv", b"text,y\na,far\n", wanted.clone()).unwrap_err();
     assert!(problems.contains("the target \"far\""), "{problems}");
+    let problems = self::rows("rows.csv", b"text,y\na,1e300\n", wanted.clone()).unwrap_err();
+    assert!(problems.contains("at most 1e150"), "{problems}");
     wanted.columns = vec!["x".into()];
     let problems = self::rows("rows.csv", b"text\na\n", wanted).unwrap_err();
     assert!(problems.contains("(--label)"), "{problems}");

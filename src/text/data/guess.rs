@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::FileProblems;
 use config::Problems;
-use training::rows::{as_number, number};
+use training::rows::{PLAIN_NUMBER, as_number, dressed_number, mostly_numbers, number};
 use training::table::{Format, MAX_FILE, Table, UTF_8};
 
 /// So many rows are looked at.
@@ -84,6 +84,12 @@ impl Column {
         self.distinct.iter().all(|v| as_number(v.trim()).is_some())
     }
 
+    /// Whether it holds numbers that no model reads as such, for the most part: with decimal commas, units and the like.
+    fn is_dressed(&self) -> bool {
+        let cells = || self.distinct.iter().map(|v| v.trim());
+        cells().any(|cell| dressed_number(cell).is_some()) && mostly_numbers(cells())
+    }
+
     /// Whether a model of a table reads categories in it. To that, unlike to a label, truth values are no numbers.
     fn is_categorical(&self) -> bool {
         self.distinct.iter().any(|v| number(v.trim()).is_none())
@@ -121,6 +127,8 @@ impl Column {
             .iter()
             .filter(|v| as_number(v.trim()).is_some());
         let words = rows >= MANY_ROWS && numbers.count() * 2 < self.distinct.len();
+        // Amounts are another one in each row, too.
+        let words = words && !self.is_dressed();
         (named || words) && self.distinct.len() == rows && !self.has_fractions()
     }
 
@@ -150,6 +158,9 @@ pub struct LikelyColumns {
     pub classes: Vec<String>,
     /// Columns of a table that say which row it is.
     pub row_names: Vec<String>,
+    /// Columns of a table to predict by that hold numbers as people write them, with decimal commas, units and the like: as they are, no
+    /// model reads numbers in them.
+    pub dressed: Vec<String>,
     /// Whether what is left of a table to predict by has categories in it, not numbers alone.
     pub categorical: bool,
     /// Of what keeps rows together in one split.
@@ -392,9 +403,12 @@ fn choose(
         .map(|c| c.name.clone())
         .collect();
     let read = others().filter(|c| !row_names.contains(&c.name));
-    let mut read = read.filter(|c| group.is_none_or(|group| group.name != c.name));
+    let read = read.filter(|c| group.is_none_or(|group| group.name != c.name));
+    let read: Vec<&Column> = read.collect();
+    let dressed = read.iter().filter(|c| text.is_none() && c.is_dressed());
     Ok(LikelyColumns {
-        categorical: read.any(Column::is_categorical),
+        dressed: dressed.map(|c| c.name.clone()).collect(),
+        categorical: read.iter().any(|c| c.is_categorical()),
         row_names,
         text,
         label: label.name.clone(),
@@ -470,16 +484,20 @@ fn check_label(column: &Column, rows: usize, a_number: bool) -> Result<(), Uncle
         );
     }
     if distinct > (rows / 2).max(2) && !a_number {
+        let dressed = column.is_dressed();
         return wrong(
             format!(
                 "{distinct} classes in {rows} rows of the column {name:?}{}",
-                if column.is_number() {
+                if column.is_number() || dressed {
                     ": is this a number?"
                 } else {
                     ""
                 }
             ),
-            "a column with a few values that repeat: a classification needs classes",
+            match dressed {
+                true => PLAIN_NUMBER,
+                false => "a column with a few values that repeat: a classification needs classes",
+            },
         );
     }
     Ok(())

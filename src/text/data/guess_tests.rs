@@ -203,6 +203,23 @@ fn a_word_that_is_another_in_each_row_is_no_category() {
 }
 
 #[test]
+fn numbers_as_people_write_them_are_no_names_of_rows() {
+    let row = |i: usize| {
+        let word = ["a", "b", "c"][i % 3];
+        format!("\"{i},{}5\",{} kg,{word},{}\n", i % 7, i % 9, i % 2)
+    };
+    let rows: String = (0..40).map(row).collect();
+    let found = likely("x.csv", &format!("price,weight,word,label\n{rows}")).unwrap();
+    assert_eq!(found.row_names, [""; 0]);
+    assert_eq!(found.dressed, ["price", "weight"]);
+    let rows: String = (0..40).map(|i| format!("{},\"{i},5\"\n", i % 4)).collect();
+    let error = likely("x.csv", &format!("a,target\n{rows}")).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("is this a number?"), "{error}");
+    assert!(error.contains("such as 1234.5"), "{error}");
+}
+
+#[test]
 fn rows_in_latin_1_are_one_problem_with_its_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.csv");
