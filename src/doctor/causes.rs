@@ -308,7 +308,7 @@ messages::table! {
     Recursion(2.0, "the recursion is too deep", &[Line],
         &[(S::Recursion, 0.75), (S::NativeCrash, 0.4)],
         &[(C::Stack, 0.5)],
-        "Look for a function that calls itself without end, or a very deep structure that is pickled.");
+        "Look for a function that calls itself without end, or a very deep structure that is pickled or parsed; a thread has the stack that threading.stack_size() gives it.");
     ProcessorInstructions(2.0, "a library needs instructions that this processor lacks", &[],
         &[(S::IllegalInstruction, 0.97)], &[],
         "Install a build for this processor, or a machine that has AVX2; this is not the GPU's illegal instruction (715).");
