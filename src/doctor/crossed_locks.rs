@@ -39,20 +39,19 @@ impl Frame<'_> {
 /// holds itself.
 pub fn crossed(end: &RunEnd) -> Option<String> {
     end.hang?;
-    let mut waits: Vec<String> = Vec::new();
+    let (mut waits, mut held_itself) = (Vec::new(), false);
     for stack in end.output.split("(most recent call first):").skip(1) {
         let frames = stack.lines().skip(1).map_while(Frame::of);
         let frames: Vec<Frame<'_>> = frames.collect();
         if let Some((wait, own)) = waits_in(&frames) {
-            if own {
-                return Some(format!("a thread {wait}"));
-            }
+            held_itself |= own;
             waits.push(wait);
         }
     }
     waits.sort();
     waits.dedup();
-    (waits.len() > 1).then(|| format!("a thread {}", waits.join("; another ")))
+    // Of several threads, locks of the same name are of other objects.
+    (waits.len() > 1 || held_itself).then(|| format!("a thread {}", waits.join("; another ")))
 }
 
 /// The lock that a thread waits for and one that it holds, by its frames, innermost first; and whether both are the same.

@@ -23,7 +23,10 @@ const LEAST_LOOP: Duration = Duration::from_secs(40);
 /// The longest run of a command that was not yet seen to fail, unless a deadline says otherwise.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What has not failed is traced for this share of the budget at least.
+/// What has not failed is traced for so many times as long as it took: its operations take some times longer then.
+const TRACED_FOR: u32 = 8;
+
+/// And for this share of the budget at least.
 const LOOKED_SHARE: u32 = 6;
 
 /// Who has run for so many times as long as a failing run took has survived.
@@ -135,10 +138,11 @@ impl Lifetimes {
         let idle = Lifetimes::idle(bounds);
         let loops = (bounds.budget / LOOP_SHARE).max(LEAST_LOOP);
         let loops = bounds.deadline.unwrap_or(loops).mul_f64(slower);
-        // What has not failed is traced for some times as long as it had run: mistakes show early.
+        // What has not failed is traced to its end, where that is not too long: some mistakes show early, others where the
+        // best state is loaded.
         let looked = settings.contains(&Setting::Trace) && self.slowest.is_none();
         let looked = self.whole.filter(|_| looked);
-        let looked = looked.map(|whole| (whole * OUTLIVES).max(bounds.budget / LOOKED_SHARE));
+        let looked = looked.map(|whole| (whole * TRACED_FOR).max(bounds.budget / LOOKED_SHARE));
         let survived = self.slowest.map(|slowest| {
             let time = (slowest * OUTLIVES).max(slowest + AT_LEAST).mul_f64(slower);
             // A standstill has to be seen before it counts as going on.
