@@ -4,8 +4,18 @@ use std::fs;
 
 use crate::signature::RunEnd;
 
-/// What names of locks have in them.
-const LOCKS: [&str; 5] = ["lock", "mutex", "sem", "cond", "guard"];
+/// Words in names of locks.
+const LOCKS: [&str; 9] = [
+    "lock",
+    "rlock",
+    "mutex",
+    "sem",
+    "semaphore",
+    "cond",
+    "condition",
+    "guard",
+    "latch",
+];
 
 /// A line that is executed, by its file and number.
 struct Frame<'a> {
@@ -35,40 +45,61 @@ impl Frame<'_> {
     }
 }
 
-/// Where threads wait for locks while they hold others, in words; `None`: fewer than two do, and none waits for one that it
-/// holds itself.
-pub fn crossed(end: &RunEnd) -> Option<String> {
-    end.hang?;
-    let (mut waits, mut held_itself) = (Vec::new(), false);
-    for stack in end.output.split("(most recent call first):").skip(1) {
-        let frames = stack.lines().skip(1).map_while(Frame::of);
-        let frames: Vec<Frame<'_>> = frames.collect();
-        if let Some((wait, own)) = waits_in(&frames) {
-            held_itself |= own;
-            waits.push(wait);
-        }
-    }
-    waits.sort();
-    waits.dedup();
-    // Of several threads, locks of the same name are of other objects.
-    (waits.len() > 1 || held_itself).then(|| format!("a thread {}", waits.join("; another ")))
+/// A thread that waits for a lock while it holds another one, by their names.
+struct Wait {
+    held: String,
+    wanted: String,
+    /// Both are taken in the same file.
+    one_file: bool,
+    /// In words.
+    told: String,
 }
 
-/// The lock that a thread waits for and one that it holds, by its frames, innermost first; and whether both are the same.
-fn waits_in(frames: &[Frame<'_>]) -> Option<(String, bool)> {
+/// Two threads of which each waits for a lock of the name of one that the other holds, in words, or the only thread at a lock,
+/// which waits for one that it holds itself; `None`: neither is there.
+pub fn crossed(end: &RunEnd) -> Option<String> {
+    end.hang?;
+    let mut waits: Vec<Wait> = Vec::new();
+    for stack in end.output.split("(most recent call first):").skip(1) {
+        let frames = stack.lines().skip(1).map_while(Frame::of);
+        waits.extend(wait_in(&frames.collect::<Vec<Frame<'_>>>()));
+    }
+    let is_same = |a: &str, b: &str| a.rsplit('.').next() == b.rsplit('.').next();
+    if let [wait] = waits.as_slice() {
+        let itself = wait.one_file && wait.held == wait.wanted;
+        return itself.then(|| format!("a thread {}", wait.told));
+    }
+    waits.iter().enumerate().find_map(|(at, one)| {
+        let crosses =
+            |other: &&Wait| is_same(&one.wanted, &other.held) && is_same(&other.wanted, &one.held);
+        let other = waits[at + 1..].iter().find(crosses)?;
+        Some(format!("a thread {}; another {}", one.told, other.told))
+    })
+}
+
+/// What a thread waits for and what it holds, by its frames, innermost first.
+fn wait_in(frames: &[Frame<'_>]) -> Option<Wait> {
     let innermost = frames.first()?;
+    // A thread's end is waited for by a lock, too.
+    if innermost.file.ends_with("/threading.py") {
+        return None;
+    }
     let source = innermost.source()?;
     let wanted = lock_of(source.get(innermost.number.checked_sub(1)?)?)?;
     let held = |frame: &Frame<'_>| enclosing(&frame.source()?, frame.number);
     let (held, holder) = frames.iter().find_map(|f| Some((held(f)?, f)))?;
     let at = |frame: &Frame<'_>| format!("{}:{} in {}", frame.file, frame.number, frame.function);
-    let own = held == wanted && innermost.file == holder.file;
     let told = format!(
         "holds {held} ({}) and waits for {wanted} at {}",
         at(holder),
         at(innermost)
     );
-    Some((told, own))
+    Some(Wait {
+        one_file: innermost.file == holder.file,
+        held,
+        wanted,
+        told,
+    })
 }
 
 /// The lock that a line takes: `with self.lock:`, `lock.acquire()`.
@@ -83,7 +114,8 @@ fn lock_of(line: &str) -> Option<String> {
         }
     };
     let lower = taken.to_lowercase();
-    let is_lock = LOCKS.iter().any(|word| lower.contains(word));
+    let mut words = lower.split(|c: char| !c.is_ascii_alphabetic());
+    let is_lock = words.any(|word| LOCKS.contains(&word));
     is_lock.then(|| taken.trim().to_owned())
 }
 
@@ -168,10 +200,15 @@ def waits():
         let other: &[_] = &[(16, "snapshot"), (9, "publish")];
         assert_eq!(
             told(&[main, other]).unwrap(),
-            "a thread holds self.lock (a.py:9 in publish) and waits for shared.lock at a.py:16 in snapshot; \
-             another holds shared.lock (a.py:13 in train) and waits for self.lock at a.py:3 in record"
+            "a thread holds shared.lock (a.py:13 in train) and waits for self.lock at a.py:3 in record; \
+             another holds self.lock (a.py:9 in publish) and waits for shared.lock at a.py:16 in snapshot"
         );
         assert_eq!(told(&[main, &[(24, "waits")]]), None);
+        assert_eq!(lock_of("with clock(\"feed\"), ensemble:"), None);
+        assert_eq!(
+            lock_of("self._lock.acquire()").as_deref(),
+            Some("self._lock")
+        );
         assert_eq!(
             told(&[&[(3, "record")], &[(16, "snapshot")]]),
             None,

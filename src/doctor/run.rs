@@ -387,15 +387,19 @@ impl Watch<'_> {
     fn outlived(&self, now: Instant, limits: &Limits) -> Option<Stop> {
         let age = now - self.started;
         let after = limits.survived.filter(|after| age >= *after)?;
+        let taken = crate::notes::batches(self.dir);
         let went_on = match limits.taken {
             0 => self.printed >= limits.printed,
-            taken => crate::notes::batches(self.dir) >= taken,
+            wanted => taken >= wanted,
         };
         let as_far = self.most_ticks >= limits.work && went_on;
-        if !went_on && limits.taken > 0 && limits.smaller {
+        let late = age >= after * 3;
+        // By then it will not be as far either.
+        let slow = late || taken * 3 < limits.taken;
+        if limits.smaller && limits.taken > 0 && !went_on && slow {
             return Some(Stop::Behind);
         }
-        (as_far || age >= after * 3).then_some(Stop::Survived)
+        (as_far || late).then_some(Stop::Survived)
     }
 
     fn sample(&mut self, now: Instant) {

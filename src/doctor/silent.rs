@@ -46,7 +46,7 @@ messages::table! {
         "Call optimizer.step() before zero_grad(); accumulate no more batches than an epoch has, or across epochs.");
     /// A sign, a factor or a term of it.
     GradientDiffers(false, "an autograd function's backward does not give the gradient of its forward",
-        "Compare them with torch.autograd.gradcheck, in float64, and correct backward.");
+        "Compare them with torch.autograd.gradcheck, in float64, and correct backward; a gradient that is meant to be another one is right as it is.");
     RateOfZero(false, "the learning rate is 0",
         "Give the optimizer a learning rate above 0; a schedule may have set it.");
     UpdatesLost(false, "steps of the optimizer, or of an average of the weights, change nothing: they are less than 16-bit floats can tell apart",
@@ -73,7 +73,7 @@ messages::table! {
     HooksKept(false, "forward hooks of a module are registered again and again, and never removed",
         "Keep what register_forward_hook() gives, and call its remove() once the hook has done its work.");
     Wrapped(false, "a result is beyond what integers of 8 or 16 bits hold, and begins again at their other end",
-        "Convert before computing: frames.float(), or sum(dtype=torch.int64).");
+        "Convert before computing: frames.float(), or x.int() * 32.");
     /// As `best = model.state_dict()` has it.
     OwnState(false, "a state is loaded into the network whose own weights it holds: they have changed since it was kept, and stay",
         "Keep a copy: copy.deepcopy(model.state_dict()), or {k: v.clone() for k, v in model.state_dict().items()}.");
@@ -107,7 +107,7 @@ messages::table! {
     DefaultChanged(true, "a default argument, an empty list or dictionary where it is written, keeps what earlier calls have put there",
         "Write `x=None`, and make the list in the function. One that is meant as a cache is right as it is.");
     /// An average of the weights, for one, that begins anew.
-    PartUnread(true, "a training goes on from a checkpoint of which a part is never asked for",
+    PartUnread(true, "a training goes on from a checkpoint of which a part is not used",
         "Load that part, too, where the training is to go on as if it had not been interrupted.");
     TrainingMode(true, "a network computes without gradients in training mode, with dropout or batch normalisation on",
         "Call model.eval() before scoring, and model.train() after.");

@@ -1,4 +1,4 @@
-"""Mistakes of a training that raise no error, each in a function that begins with doctor's name of it, and what is none."""
+"""Mistakes of a training that raise no error, each in a function that begins with doctor's name of it. `no_mistakes.py` has what is none."""
 
 import argparse
 import copy
@@ -69,16 +69,6 @@ def never_stepped():
         optimizer.zero_grad()
         for _ in range(2):
             cross_entropy(three(x), classes).backward()
-
-
-def fine_own_steps():
-    optimizer = sgd(three)
-    for _ in range(20):
-        optimizer.zero_grad()
-        cross_entropy(three(x), classes).backward()
-        with torch.no_grad():
-            for parameter in three.parameters():
-                parameter.data.sub_(0.1 * parameter.grad)
 
 
 def removed_before():
@@ -188,34 +178,6 @@ def rows_changed_of_a_table(data, at):
     return torch.from_numpy(row)
 
 
-def fine_rows():
-    class Filled(Decoded):
-        def __getitem__(self, at):
-            self.sums[0][0] += 1
-            return super().__getitem__(at)
-
-
-    def summed(data, row):
-        for total in data.sums:
-            total.add_(row)
-        return row.clone().mul_(1.5)
-
-    normalised(summed, Filled)
-
-    def counts(data, row):
-        data.seen = getattr(data, "seen", torch.zeros(4))
-        data.seen[1].add_(1)
-        torch.add(row, 1, out=data.room[1])
-        return data.room[1].mul_(2).clone()
-
-    normalised(counts)
-    normalised(lambda data, row: row.clone().sub_(0.5))
-    normalised(lambda data, row: data.room[0].copy_(row).sub_(0.5).clone())
-    for _ in range(8):
-        torch.ones(8, dtype=torch.bfloat16).lerp_(torch.full((8,), 1.5, dtype=torch.bfloat16), 0.5)
-        torch.ones(8).lerp_(torch.full((8,), 1.5), 0.001)
-
-
 def lengths_differ():
     list(zip(range(100), range(90)))
 
@@ -314,7 +276,9 @@ def gradient_differs():
             inner = (x * temperature).sigmoid()
             return gradient * (inner + x * temperature * inner), None
 
+    optimizer = sgd(three)
     Swish.apply(three(x), torch.tensor(2.0)).sum().backward()
+    optimizer.step()
 
 
 def wrapped():
@@ -340,20 +304,23 @@ def padding_read():
     words = torch.nn.Embedding(10, 4)
     for _ in range(5):
         tokens = torch.randint(1, 10, (8, 6))
-        tokens[:, 4:] = 0
+        tokens[:4, 4:] = tokens[4:, 3:] = 0
         vectors = words(tokens)
         attend(vectors, vectors, vectors, key_padding_mask=tokens.ne(0))
 
 
 def part_unread():
     network, average = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3)
-    optimizer = sgd(network)
+    optimizer = torch.optim.Adam(network.parameters())
+    cross_entropy(network(x), classes).backward()
+    optimizer.step()
     kept = io.BytesIO()
     state = {"network": network.state_dict(), "average": average.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
     torch.save(state, kept)
     kept.seek(0)
     found = torch.load(kept)
     network.load_state_dict(found["network"])
+    optimizer.load_state_dict(found["optimizer"])
     optimizer.zero_grad()
     for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(network(x), classes)):
         step()
@@ -412,211 +379,21 @@ def no_is_true():
     assert parser.parse_args(["--shuffle", "False"]).shuffle
 
 
-def fine_scaling():
-    scaler, optimizer = torch.amp.GradScaler("cpu"), sgd(three)
-    for _ in range(10):
-        scaler.scale(cross_entropy(three(x), classes)).backward()
-        scaler.unscale_(optimizer)
-        torch.nn.utils.clip_grad_norm_(three.parameters(), 1.0)
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad()
+HELPERS = {"stepped", "sgd", "train", "passes", "epochs", "Jittered", "Decoded", "rows_changed_of_a_table", "default_changed_in", "Kept", "Normalised",
+           "normalised", "rows_changed_by_minus_at"}
 
 
-def fine_python():
-    rows = torch.utils.data.TensorDataset(x)
-    list(torch.utils.data.DataLoader(rows, batch_size=64)), list(torch.utils.data.DataLoader(rows, batch_size=4, drop_last=True))
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--shuffle", type=bool, default=False)
-    parser.add_argument("--name")
-    parser.parse_args(["--shuffle", "True", "--name", "no"])
-    words = [str(word) for word in range(100)]
-    list(zip(words, words[1:]))
-    list(zip(words, range(100)))
-    list(zip("abc", range(100)))
-    list(zip(words, iter(range(7))))
-    list(enumerate(sorted({"ham", "spam"})))
-    list(enumerate({1, 2, 3}))
-    assert type(zip()).__name__ == "zip" and isinstance(enumerate([]), enumerate)
-    torch.tensor([float(price) ** 3 for price in range(1000)])
-    torch.tensor(list(range(1_700_000_000, 1_700_000_100)))
-    for data, loader in passes(persistent_workers=True):
-        list(loader)
-    for data, loader in passes():
-        data.jitter += 0.5
-        list(loader)
-    waiting = queue.Queue()
-    for row in range(3):
-        waiting.put(torch.full((4,), row))
-    waiting.get().add_(1)
-    with torch.no_grad():
-        torch.nn.Dropout(0.5).eval()(x)
+def run(acts):
+    """Each in a process of its own, which notes each kind once."""
+    warnings.simplefilter("ignore")
+    for name, act in acts.items():
+        if name not in HELPERS and callable(act) and act.__module__ == "__main__" and name != "run":
+            child = os.fork()
+            if child == 0:
+                act()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0, name
 
 
-def fine_copies():
-    average, other = torch.nn.Linear(4, 3).eval(), torch.nn.Linear(4, 5).eval()
-    for _ in epochs(lambda: average.weight.lerp_(three.weight, 0.1)):
-        with torch.no_grad():
-            average(x), other(x)
-    frozen, head = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
-    network, optimizer = torch.nn.Sequential(frozen, head), sgd(head)
-    for _ in range(5):
-        network.train()
-        for step in train(optimizer, optimizer.zero_grad, lambda: network(x).square().mean()):
-            step()
-        network.eval()
-        with torch.no_grad():
-            network(x)
-    metric = torch.nn.Linear(4, 4).eval()
-    body = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 3))
-    optimizer = sgd(body)
-    for _ in range(5):
-        for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(body(x), classes)):
-            step()
-        with torch.no_grad():
-            metric(x)
-    teacher, layer = torch.nn.Linear(4, 3).eval(), torch.nn.Linear(4, 3)
-    optimizer = sgd(three)
-    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(three(x), classes)):
-        step()
-        with torch.no_grad():
-            teacher(x)
-    for _ in range(12):
-        hook = layer.register_forward_hook(lambda module, args, output: None)
-        layer(x)
-        hook.remove()
-    torch.full((8,), 100, dtype=torch.uint8) + torch.full((8,), 100, dtype=torch.uint8)
-    torch.full((8,), 200, dtype=torch.int64) + 100
-
-
-def fine_shapes():
-    mse_loss(one(x), heights[:, None]).backward()
-    mse_loss(one(x).squeeze(1), heights).backward()
-    frequencies = torch.nn.Parameter(torch.ones(12))
-    (heights[:, None] * frequencies).sin().sum().backward()
-    distances = one(x) - one(x).T
-    (distances.abs().mean() + cross_entropy(three(x).log_softmax(1), classes)).backward()
-
-
-def fine_states():
-    network = torch.nn.Linear(4, 3)
-    best, optimizer = copy.deepcopy(network.state_dict()), sgd(network)
-    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(network(x), classes)):
-        step()
-    network.load_state_dict(best)
-    kept = io.BytesIO()
-    torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict()}, kept)
-    kept.seek(0)
-    found = torch.load(kept)
-    for name, part in found.items():
-        {"network": network, "optimizer": optimizer}[name].load_state_dict(part)
-    kept = io.BytesIO()
-    torch.save(found, kept)
-    assert b"_tune_doctor" not in kept.getvalue()
-    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(network(x), classes)):
-        step()
-
-
-def fine_masks():
-    attend, words = torch.nn.MultiheadAttention(4, 1, batch_first=True), torch.nn.Embedding(10, 4)
-    for _ in range(5):
-        tokens = torch.randint(1, 10, (6, 6))
-        tokens[:, 4:] = 0
-        vectors = words(tokens)
-        causal = torch.nn.Transformer.generate_square_subsequent_mask(6)
-        attend(vectors, vectors, vectors, key_padding_mask=tokens.eq(0))
-        attend(vectors, vectors, vectors, attn_mask=causal)
-        torch.nn.functional.scaled_dot_product_attention(vectors, vectors, vectors, attn_mask=tokens.ne(0)[:, None, :])
-
-
-def fine_functions():
-    class Swish(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x.sigmoid()
-
-        @staticmethod
-        def backward(ctx, gradient):
-            (x,) = ctx.saved_tensors
-            return gradient * (x.sigmoid() + x * x.sigmoid() * (1 - x.sigmoid()))
-
-    class Rounded(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, steps):
-            return (x * steps).round() / steps
-
-        @staticmethod
-        def backward(ctx, gradient):
-            return gradient, None
-
-    class Reversed(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.view_as(x)
-
-        @staticmethod
-        def backward(ctx, gradient):
-            return -gradient
-
-    class OfFloats(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            assert x.dtype == torch.float32
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx, gradient):
-            return -gradient
-
-    results = [Swish.apply(three(x)), Rounded.apply(three(x), 4), Reversed.apply(three(x)), OfFloats.apply(three(x))]
-    before = torch.get_rng_state()
-    sum(result.sum() for result in results).backward()
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def fine_names():
-    class Odd:
-        def __getattr__(self, name):
-            raise SystemExit(7)
-
-    odd, names = Odd(), {"a": 1, "bb": 2, "data_root": 3}
-    asked = [lambda: names["b"], lambda: names[1], lambda: os.environ["DATA_ROOT"], lambda: open("/none/none")]
-    for ask in asked:
-        try:
-            ask()
-        except (LookupError, OSError) as error:
-            sys.excepthook(type(error), error, error.__traceback__)
-
-
-def fine_steps():
-    def loss():
-        return cross_entropy(three(x), classes)
-
-    optimizer = sgd(three)
-    ways = [optimizer.zero_grad, lambda: optimizer.zero_grad(set_to_none=False), three.zero_grad]
-    for clear in ways:
-        for steps in (1, 3):
-            for step in train(optimizer, clear, loss, steps):
-                step()
-    warm = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: min(1.0, epoch / 3))
-    for step in train(optimizer, optimizer.zero_grad, loss):
-        step()
-        warm.step()
-    half = torch.nn.Linear(4, 3).bfloat16()
-    optimizer = sgd(half)
-    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(half(x.bfloat16()).float(), classes)):
-        step()
-
-
-warnings.simplefilter("ignore")
-for name, act in list(globals().items()):
-    if getattr(act, "__module__", None) == "__main__" and name not in ("sgd", "train", "passes", "epochs", "Jittered", "Decoded", "rows_changed_of_a_table", "default_changed_in", "Kept", "Normalised", "normalised", "rows_changed_by_minus_at"):
-        # A process notes each kind once.
-        child = os.fork()
-        if child == 0:
-            act()
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0, name
+if __name__ == "__main__":
+    run(dict(globals()))

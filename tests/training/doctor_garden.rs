@@ -196,9 +196,22 @@ fn is_named_first(name: &str) {
 
 #[test]
 fn mistakes_that_raise_no_error_are_noted_with_their_lines_and_what_is_none_is_not() {
-    let notes = tempfile::tempdir().unwrap();
+    let silent = silent_notes("silent_errors.py");
+    let is_of_its_function = |note: &Json| {
+        let (_, function) = note["line"].as_str().unwrap().split_once(" in ").unwrap();
+        function.starts_with(note["kind"].as_str().unwrap())
+    };
+    assert!(silent.iter().all(is_of_its_function), "{silent:#?}");
+    assert_eq!(silent.len(), 38, "{silent:#?}");
+    assert_eq!(silent_notes("no_mistakes.py"), [] as [Json; 0]);
+}
+
+/// The mistakes that the start-up module notes of a program of the garden, which ends well.
+fn silent_notes(program: &str) -> Vec<Json> {
+    let (notes, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let output = Command::new(PYTHON.as_str())
-        .arg(format!("{}/tests/garden/silent_errors.py", crate::ROOT))
+        .arg(format!("{}/tests/garden/{program}", crate::ROOT))
+        .current_dir(folder.path())
         .env("PYTHONPATH", format!("{}/src/doctor/startup", crate::ROOT))
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("TUNE_DOCTOR_NOTES", notes.path())
@@ -210,13 +223,7 @@ fn mistakes_that_raise_no_error_are_noted_with_their_lines_and_what_is_none_is_n
     let notes = noted
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
-    let silent: Vec<Json> = notes.filter(|n: &Json| n["what"] == "silent").collect();
-    let is_of_its_function = |note: &Json| {
-        let (_, function) = note["line"].as_str().unwrap().split_once(" in ").unwrap();
-        function.starts_with(note["kind"].as_str().unwrap())
-    };
-    assert!(silent.iter().all(is_of_its_function), "{noted}");
-    assert_eq!(silent.len(), 38, "{noted}");
+    notes.filter(|n: &Json| n["what"] == "silent").collect()
 }
 
 #[test]

@@ -218,30 +218,33 @@ class Mistakes:
 
         of_workers._reset = watched
 
-    def before_pass(self, passing, loader):
-        """Samples what a dataset keeps before its rows are read: processes that read them would have copies of it."""
-        if self.wants("trace") and not getattr(passing, "_num_workers", 0):
-            try:
-                passing._tune_doctor_kept = loader.dataset, kept_by(loader.dataset)
-            except Exception:
-                pass  # Of a dataset that answers oddly nothing is known.
+    def before_fetch(self, passing):
+        """Samples the arrays that a dataset keeps before rows of it are read here: processes that read them have copies of it."""
+        if not self.fetches or "rows_changed" in self.silent_kinds or not self.wants("trace"):
+            return None
+        try:
+            return kept_by(passing._dataset)
+        except Exception:
+            return None  # Of a dataset that answers oddly nothing is known.
 
-    def after_pass(self, passing):
-        """Whether rows that a dataset keeps are others once all have been read, in one pass after the other. In the first it may
-        fill them."""
-        dataset, before = getattr(passing, "_tune_doctor_kept", (None, {}))
-        now = kept_by(dataset) if before else {}
-        for name, values in before.items():
-            passes = self.changed_rows.get((id(dataset), name), 0)
-            changed = now.get(name, values) != values
-            self.changed_rows[id(dataset), name] = passes + 1 if changed else 0
-            if changed and passes + 1 == PASSES:
-                self.silent("rows_changed", "%s of %s" % (name, type(dataset).__name__), line=self.line_of(dataset))
-
-    def line_of(self, dataset):
-        """Where a dataset reads a row."""
-        code = type(dataset).__getitem__.__code__
-        return "%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name)
+    def after_fetch(self, passing, before):
+        """Whether reading rows changes the array that keeps them, in one pass after the other. What was 0 may be room that is
+        filled."""
+        if not before:
+            return
+        try:
+            now = kept_by(passing._dataset)
+            for at, (name, values, array) in before.items():
+                after = now.get(at, (name, values, array))[1]
+                if after.shape == values.shape and ((values != after) & (values != 0) & (values == values)).any():
+                    passes = self.changed_rows.setdefault(at, set())
+                    passes.add(self.passes)
+                    if len(passes) == PASSES:
+                        code = type(passing._dataset).__getitem__.__code__
+                        line = "%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name)
+                        self.silent("rows_changed", "%s of %s" % (name, type(passing._dataset).__name__), line=line)
+        except Exception:
+            pass  # As above.
 
     def watch_scaling(self, torch):
         """Notes gradients that are clipped while they are scaled up for 16-bit floats."""
@@ -419,27 +422,17 @@ def version(tensor):
 
 
 def kept_by(dataset):
-    """A sample of each table, picture or volume that a dataset keeps, by the attribute's name; of lists and dictionaries of them
-    the first few. Counts and weights of rows have one dimension."""
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    def sample(value):
-        if isinstance(value, torch.Tensor) and value.dim() > 1 and value.device.type == "cpu" and value.numel():
-            flat = value.detach().reshape(-1)
-            return bytes(str(flat[:: flat.numel() // 512 + 1].tolist()), "ascii")
-        if numpy is not None and isinstance(value, numpy.ndarray) and value.ndim > 1 and value.dtype.kind in "fui" and value.size:
-            return value.flat[:: value.size // 512 + 1].tobytes()
-        return None
-
+    """A sample of each table, picture or volume of NumPy's that a dataset keeps, by its identity, with the attribute's name; of
+    lists and dictionaries the first few. Counts and weights of rows have one dimension."""
+    numpy = sys.modules.get("numpy")
     found = {}
-    with _disable_current_modes():  # By doctor: it is no operation of the program's.
-        for name, value in getattr(dataset, "__dict__", {}).items():
-            if isinstance(value, dict):
-                value = list(value.values())[:16]
-            parts = [sample(part) for part in (value[:16] if isinstance(value, (list, tuple)) else [value])]
-            if any(parts):
-                found[name] = parts
+    for name, value in getattr(dataset, "__dict__", {}).items() if numpy is not None else ():
+        values = list(value.values())[:16] if isinstance(value, dict) else [value]
+        for array in value[:16] if isinstance(value, (list, tuple)) else values:
+            if isinstance(array, numpy.ndarray) and array.ndim > 1 and array.dtype.kind in "fui" and array.size:
+                rows = array[:: len(array) // 64 + 1].reshape(-1)
+                # With the array itself: another one would get its identity.
+                found[id(array)] = name, rows[:: rows.size // 512 + 1].copy(), array
     return found
 
 

@@ -45,6 +45,9 @@ class Notes:
         self.wholes = {}
         self.rows_kept = {}
         self.changed_rows = {}
+        # Integers of few bits that were computed again, and checkpoints whose parts are looked for.
+        self.sums = 0
+        self.checkpoints = []
         self.rows_of_before = 0
         # Whether a loader reads rows in this process, and which pass over its rows it is.
         self.fetches = False

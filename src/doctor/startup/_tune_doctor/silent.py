@@ -19,9 +19,12 @@ CLEARS = ("aten.zero_.default", "aten._foreach_zero_.default", "aten.fill_.Scala
 CHANGES = {name + "_" for name in ("abs", "add", "clamp", "div", "exp", "log", "mul", "neg", "pow", "sqrt", "square", "sub")}
 # Operations that set what a tensor has.
 SETS = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_"}
+WRITES = CHANGES | SETS
 HALVES = ("torch.bfloat16", "torch.float16")
 # Steps in a row after which it is no accident: a schedule may begin at 0, a first step may have no gradients.
 STEPS = 5
+# Operations on integers of few bits that are computed again with more.
+SUMS = 300
 # Tensors that a dataset changes again in a later pass, after which they are rows.
 ROWS = 8
 # Gradients that were cleared unused: a GradScaler may leave out some first steps, whose gradients are infinite.
@@ -85,13 +88,15 @@ class Silent:
     def look_at_operation(self, torch, name, args, kwargs, result):
         """Looks at an operation of the forward pass, or of none."""
         try:
+            if self.checkpoints:
+                self.takes(torch, *args)
             if name in CLEARS:
                 self.cleared = True
             elif name in COMPARES and crosses(torch, args):
                 self.silent("crossed")
             elif name in OF_LOGITS and args[0].grad_fn is not None and args[0].grad_fn.name() == OF_LOGITS[name]:
                 self.silent("probabilities_as_logits")
-            elif (name in ARITHMETIC or name == IN_PLACE) and not kwargs and wraps(torch, ARITHMETIC.get(name), args, result):
+            elif (name in ARITHMETIC or name == IN_PLACE) and not kwargs and self.wraps(torch, ARITHMETIC.get(name), args, result):
                 self.silent("wrapped", str(result.dtype).replace("torch.", ""))
             elif name == "aten.embedding.default":
                 self.look_at_tokens(torch, args[1])
@@ -108,12 +113,30 @@ class Silent:
         except Exception:
             pass  # Of tensors of other kinds, which may have no strides, nothing is known.
 
+    def wraps(self, torch, act, args, result):
+        """Whether integers of few bits do not hold what is computed of them, and begin again at their other end. In place, where
+        `act` is none and one of the values is gone, a sum of bytes is then less than what was added."""
+        few = isinstance(result, torch.Tensor) and result.dtype in (torch.uint8, torch.int8, torch.int16)
+        # Bytes less a number may be what is to be signed next.
+        signed = act is operator.sub and not isinstance(args[1], torch.Tensor)
+        if not few or signed or not 1 < result.numel() <= 1 << 20 or self.sums >= SUMS:
+            return False
+        self.sums += 1
+        if act is None:
+            added = args[1]
+            return isinstance(added, torch.Tensor) and added.dtype is result.dtype is torch.uint8 and bool((result < added).any())
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():  # By doctor: it is no operation of the program's.
+            wide = [arg.int() if isinstance(arg, torch.Tensor) else arg for arg in args[:2]]
+            return bool((act(*wide) != result).any())
+
     def look_at_row(self, name, row, args, kwargs):
         """Whether a row is changed where the dataset keeps it while it is read: in the next epoch it is changed again."""
         filled = name in SETS or kwargs.get("out") is not None
         row = kwargs.get("out") if kwargs.get("out") is not None else row
         whole = row._base if filled or name in CHANGES else None
-        if row._base is None and name in CHANGES | SETS:
+        if row._base is None and name in WRITES:
             self.look_at_kept_row(row, name in SETS)
         # One number may be a count or a mean, which is kept there.
         if whole is None or row.numel() < 2 or whole.numel() < 2 * row.numel():
@@ -215,22 +238,6 @@ def crosses(torch, args):
     if [t.is_leaf for t in pair if t.requires_grad] != [False]:
         return False
     return any(1 < column(one) == row(other) for one, other in (pair, pair[::-1]))
-
-
-def wraps(torch, act, args, result):
-    """Whether integers of few bits do not hold what is computed of them, and begin again at their other end. In place, where
-    `act` is none and one of the values is gone, a sum of bytes is then less than what was added."""
-    few = isinstance(result, torch.Tensor) and result.dtype in (torch.uint8, torch.int8, torch.int16)
-    if not few or not 1 < result.numel() <= 1 << 20:
-        return False
-    if act is None:
-        added = args[1]
-        return isinstance(added, torch.Tensor) and added.dtype is result.dtype is torch.uint8 and bool((result < added).any())
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    with _disable_current_modes():  # By doctor: it is no operation of the program's.
-        wide = [arg.int() if isinstance(arg, torch.Tensor) else arg for arg in args[:2]]
-        return bool((act(*wide) != result).any())
 
 
 def column(tensor):

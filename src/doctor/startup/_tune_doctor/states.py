@@ -1,53 +1,39 @@
 """Notes mistakes with a network's state that raise no error: what is loaded of it, and which tokens its attention leaves out."""
 
 import functools
+import weakref
 
 # The batches in which attention has read padding alone, after which it is no accident.
 BATCHES = 3
-# Steps of a training by which it has taken from a checkpoint what it needs.
-STEPS = 10
 # Masks that are looked at.
 MASKS = 200
 # A value that leaves a place out of a softmax.
 LEFT_OUT = -1e4
+# Steps of a training by which it has taken from a checkpoint what it needs.
+STEPS = 10
+# Checkpoints that are looked at: a program that loads more reads its rows so.
+CHECKPOINTS = 4
 
 
-class Loaded(dict):
-    """A checkpoint that knows which of its parts have been asked for. It is saved as the dictionary that it is."""
+class Checkpoint:
+    """Which parts of a checkpoint have been used, by the addresses of their tensors as long as these are there."""
 
-    def __init__(self, parts):
-        super().__init__(parts)
-        self._asked, self._by_name = set(), True
+    def __init__(self, torch, parts, line):
+        self.line, self.steps, self.resumed = line, 0, False
+        self.addresses = {}
+        for name, part in parts.items():
+            for tensor in tensors_in(torch, part):
+                self.addresses.setdefault(tensor.data_ptr(), []).append((name, weakref.ref(tensor)))
+        self.left = {name for parts in self.addresses.values() for name, _ in parts}
 
-    def __getitem__(self, name):
-        self._asked.add(name)
-        return super().__getitem__(name)
-
-    def get(self, name, default=None):
-        self._asked.add(name)
-        return super().get(name, default)
-
-    def pop(self, name, *default):
-        self._asked.add(name)
-        return super().pop(name, *default)
-
-    def _all(name):
-        def asked(self, *args):
-            # Whoever takes all of it may have read any part.
-            self._by_name = False
-            return getattr(dict, name)(self, *args)
-
-        return asked
-
-    __iter__, items, keys, values, copy, __or__ = map(_all, ("__iter__", "items", "keys", "values", "copy", "__or__"))
-
-    def __reduce__(self):
-        return dict, (dict(dict.items(self)),)
+    def used(self, address):
+        self.left -= {name for name, tensor in self.addresses.get(address, ()) if tensor() is not None}
 
 
 class States:
     def watch_states(self, torch):
         self.embedded, self.masks, self.read_padding = [], 0, 0
+        self.checkpoints, self.stepped_to = [], {}
         self.watch_loading(torch)
         self.watch_checkpoints(torch)
 
@@ -58,38 +44,79 @@ class States:
         @functools.wraps(original)
         def watched(module, state_dict, *args, **kwargs):
             try:
-                if self.has_stepped and holds_its_own(module, state_dict):
+                if self.holds_what_was_trained(module, state_dict):
                     self.silent("own_state", type(module).__name__)
+                self.takes(torch, state_dict)
             except Exception:
                 pass  # Of states of other kinds nothing is known.
             return original(module, state_dict, *args, **kwargs)
 
         torch.nn.Module.load_state_dict = watched
 
-    def watch_checkpoints(self, torch):
-        """Notes parts of a checkpoint that nobody has asked for after some steps of a training that goes on from the others."""
-        original, loaded = torch.load, []
+        def stepped(optimizer, args, kwargs):
+            parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+            self.stepped_to.update((id(p), p._version) for p in parameters[:64])
 
-        @functools.wraps(original)
+        try:
+            from torch.optim.optimizer import register_optimizer_step_post_hook
+        except ImportError:  # Before PyTorch 2.0.
+            return
+        register_optimizer_step_post_hook(stepped)
+
+    def holds_what_was_trained(self, module, state_dict):
+        """Whether all weights of a state are the network's own, by their memory, and were changed by an optimiser last: what
+        changes them in place on purpose changes them here, too."""
+        pairs = [(state_dict.get(name), p) for name, p in module.named_parameters() if p.numel()]
+        own = bool(pairs) and all(kept is not None and kept.data_ptr() == p.data_ptr() for kept, p in pairs)
+        trained = [self.stepped_to[id(p)] == p._version for _, p in pairs if id(p) in self.stepped_to]
+        return own and bool(trained) and all(trained)
+
+    def watch_checkpoints(self, torch):
+        """Notes a part of a checkpoint that a training does not use although it goes on from it: its optimiser's state is
+        loaded."""
+        load, of_optimizer = torch.load, torch.optim.Optimizer.load_state_dict
+        lines = set()
+
+        @functools.wraps(load)
         def watched(*args, **kwargs):
-            found = original(*args, **kwargs)
-            if type(found) is dict and any(has_tensors(torch, part) for part in found.values()):
-                found = Loaded(found)
-                loaded.append([found, self.own_line(), STEPS])
+            found = load(*args, **kwargs)
+            try:
+                line = self.main and self.own_line()
+                # A line that loads again and again reads rows.
+                self.checkpoints = [seen for seen in self.checkpoints if seen.line != line]
+                if line and line not in lines and type(found) is dict and len(lines) < CHECKPOINTS:
+                    lines.add(line)
+                    self.checkpoints.append(Checkpoint(torch, found, line))
+            except Exception:
+                pass  # Of files of other kinds nothing is known.
             return found
 
-        def step(optimizer, args, kwargs):
-            for waits in loaded:
-                waits[2] -= 1
-            while loaded and loaded[0][2] <= 0:
-                checkpoint, line, _ = loaded.pop(0)
-                left = [name for name, part in dict.items(checkpoint)
-                        if name not in checkpoint._asked and has_tensors(torch, part)]
-                if left and checkpoint._asked and checkpoint._by_name:
-                    self.silent("part_unread", ", ".join(map(repr, left[:4])), line=line)
+        @functools.wraps(of_optimizer)
+        def resumed(optimizer, state_dict):
+            for seen in self.checkpoints:
+                before = len(seen.left)
+                self.takes(torch, state_dict)
+                seen.resumed |= len(seen.left) < before
+            return of_optimizer(optimizer, state_dict)
 
-        torch.load = watched
+        def step(optimizer, args, kwargs):
+            for seen in self.checkpoints:
+                seen.steps += 1
+                if seen.steps == STEPS and seen.resumed and seen.left:
+                    self.silent("part_unread", ", ".join(sorted(map(repr, seen.left))[:4]), line=seen.line)
+            self.checkpoints = [seen for seen in self.checkpoints if seen.steps < STEPS]
+
+        # Both names: a loader's processes that are spawned are sent the function by the second.
+        torch.load = torch.serialization.load = watched
+        torch.optim.Optimizer.load_state_dict = resumed
         self.before_steps(step)
+
+    def takes(self, torch, *values):
+        """These are used, in whatever way."""
+        for seen in self.checkpoints:
+            for value in values:
+                for tensor in tensors_in(torch, value):
+                    seen.used(tensor.data_ptr())
 
     def look_at_tokens(self, torch, indices):
         """What was embedded last is what a mask of its shape is about."""
@@ -108,25 +135,20 @@ class States:
         from torch.utils._python_dispatch import _disable_current_modes
 
         with _disable_current_modes():  # By doctor: it is no operation of the program's.
-            mask = mask.reshape(shape)
-            read, left = tokens[~mask], tokens[mask]
-            padding = read.numel() >= 8 and left.numel() >= 8 and bool((read == read[0]).all() & (left != read[0]).all())
-            words = padding and left.unique().numel() > 2
-        self.read_padding += words
+            read = ~mask.reshape(shape)
+            words, rest, counts = tokens[~read], tokens[read], read.sum(1)
+            one = rest.numel() >= 8 and words.numel() >= 8 and bool((rest == rest[0]).all() & (words != rest[0]).all())
+            # Padding is a run at an end of rows, of other lengths from row to row: others are special tokens.
+            steps = read.int().diff(dim=1)
+            run = one and bool((steps >= 0).all() or (steps <= 0).all()) and bool(counts.max() > max(1, counts.min()))
+            self.read_padding += run and words.unique().numel() > 2
         if self.read_padding == BATCHES:
-            self.silent("padding_read", "token %d" % read[0].item())
+            self.silent("padding_read", "token %d" % rest[0].item())
 
 
-def holds_its_own(module, state_dict):
-    """Whether all weights of a state are the network's own, by their memory."""
-    pairs = [(state_dict.get(name), p) for name, p in module.named_parameters() if p.numel()]
-    return bool(pairs) and all(kept is not None and kept.data_ptr() == p.data_ptr() for kept, p in pairs)
-
-
-def has_tensors(torch, part, depth=4):
-    """Whether there are tensors with more than one number in it: a state, and no count."""
+def tensors_in(torch, part, depth=4):
+    """Tensors of more than one floating-point number in it: a state, and no count."""
     if isinstance(part, torch.Tensor):
-        return part.is_floating_point() and part.numel() > 1
-    if isinstance(part, dict) and depth:
-        return any(has_tensors(torch, inner, depth - 1) for inner in dict.values(part))
-    return isinstance(part, (list, tuple)) and depth > 0 and any(has_tensors(torch, inner, depth - 1) for inner in part)
+        return [part] if part.is_floating_point() and part.numel() > 1 else []
+    inner = part.values() if isinstance(part, dict) else part if isinstance(part, (list, tuple)) else ()
+    return [tensor for value in inner for tensor in tensors_in(torch, value, depth - 1)] if depth else []

@@ -228,7 +228,6 @@ class Training:
             doctor.look_at_length(loader)
             doctor.passes += 1
             first(self, loader)
-            doctor.before_pass(self, loader)
 
         def watched_index(self):
             index = next_index(self)
@@ -243,14 +242,15 @@ class Training:
             number, indices, count = self._tune_doctor
             if indices and getattr(self, "_num_workers", 0):
                 doctor.batch_note(number, count, indices[0], [])
-            doctor.fetches = not getattr(self, "_num_workers", 0)
+            # Of a stream, what is changed while it is read may be its own state.
+            mapped = not isinstance(getattr(self, "_dataset", None), data.IterableDataset)
+            doctor.fetches = mapped and not getattr(self, "_num_workers", 0)
+            before = doctor.before_fetch(self)
             try:
                 batch = following(self)
-            except StopIteration:
-                doctor.after_pass(self)
-                raise
             finally:
                 doctor.fetches = False
+            doctor.after_fetch(self, before)
             rows = indices.pop(0) if indices else None
             self._tune_doctor[2] += 1
             if doctor.wants("synthetic"):

@@ -177,11 +177,11 @@ class Watching:
             return hidden_or_half or not self.LEFTOVERS.isdisjoint(letters.split())
 
         def hook(event, arguments):
-            if event not in ("open", "sqlite3.connect", "mmap.__new__") + self.REMOVES:
+            if event not in self.EVENTS:
                 return
             try:
                 if event in self.REMOVES:
-                    self.removes(arguments[0])
+                    self.removes(*arguments)
                     return
                 if event == "mmap.__new__":
                     self.mapped(*arguments)
@@ -215,11 +215,12 @@ class Watching:
             sys.addaudithook(hook)
 
     # What Python tells before a file or a folder is deleted.
-    REMOVES = ("os.remove", "os.rmdir", "shutil.rmtree")
+    REMOVES = frozenset(["os.remove", "os.rmdir", "shutil.rmtree"])
+    EVENTS = REMOVES | {"open", "sqlite3.connect", "mmap.__new__"}
 
-    def removes(self, path):
-        """Remembers what the program itself deletes, and where."""
-        if isinstance(path, (str, bytes, os.PathLike)):
+    def removes(self, path, folder=-1):
+        """Remembers what the program itself deletes, and where; not what is named within a folder that is open, as by rmtree."""
+        if isinstance(path, (str, bytes, os.PathLike)) and folder in (-1, None):
             path = os.path.abspath(os.fsdecode(path))
             frame, by = sys._getframe(2), ""
             while frame is not None and not self.owns(frame.f_code.co_filename):
@@ -228,15 +229,18 @@ class Watching:
                 frame = frame.f_back
             if frame is not None:
                 if len(self.removed) > 1000:
-                    self.removed.clear()
+                    self.removed.pop(next(iter(self.removed)))
                 self.removed[path] = by + "at %s:%d" % (frame.f_code.co_filename, frame.f_lineno)
 
     def look_for_removed(self, error):
         """Whether the error names what the program has deleted, or what was in it."""
         named = " %s " % error
+        if isinstance(error, OSError) and isinstance(error.filename, (str, bytes, os.PathLike)):
+            named += "%s " % os.path.abspath(os.fsdecode(error.filename))
         for path, where in self.removed.items():
             at = named.find(path)
-            if at > 0 and not (named[at + len(path)].isalnum() or os.path.exists(path)):
+            whole = at > 0 and not named[at - 1].isalnum() and named[at - 1] not in "/.-_" and named[at + len(path)] in "/'\" ,:;)\n"
+            if whole and not os.path.exists(path):
                 self.silent("removed_before", "%s, %s" % (path, where), self.place_of(error))
                 return
 
