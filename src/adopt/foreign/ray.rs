@@ -75,8 +75,9 @@ fn statuses(file: &Path) -> Result<BTreeMap<String, String>, String> {
     })?;
     let state = parsed(&text).unwrap_or_default();
     let mut statuses = BTreeMap::new();
-    // A trial is a text of JSON; newer versions have a pair, whose second text is of its reports.
-    for trial in state["trial_data"].as_array().into_iter().flatten() {
+    // A trial is a text of JSON; newer versions have a pair, whose second text is of its reports. Before, these were "checkpoints".
+    let trials = ["trial_data", "checkpoints"].map(|key| state[key].as_array());
+    for trial in trials.into_iter().flatten().flatten() {
         let text = trial.as_str().or_else(|| trial[0].as_str());
         let trial = text.and_then(|text| parsed(text).ok()).unwrap_or_default();
         let Some(status) = trial["status"].as_str() else {
@@ -248,6 +249,11 @@ mod tests {
         // The latest one counts; what is none of Ray's tells nothing.
         write("2026-11-30_17-00-00", serde_json::json!([3, ["{"], "{}"]));
         assert_eq!(states(), [Open, Failed, Open, Open]);
+        let older = r#"{"trial_id": "id_0", "status": "TERMINATED"}"#;
+        let older = serde_json::json!({ "checkpoints": [older] });
+        let file = dir.path().join("experiment_state-2026-11-30_18-00-00.json");
+        std::fs::write(file, older.to_string()).unwrap();
+        assert_eq!(states(), [Ended, Failed, Open, Open]);
     }
 
     #[test]
