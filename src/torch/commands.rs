@@ -36,7 +36,9 @@ fn open(rows: &ModelAndRows) -> Result<Opened, Failure> {
     let (device, size) = (rows.device, rows.batch_size);
     let predictor: anyhow::Result<Box<dyn Predictor>> = match &exported {
         AnyExported::Text(exported) => {
-            TextPredictor::open(exported, device, size).map(|p| Box::new(p) as _)
+            let column = rows.wanted.text.as_deref();
+            let predictor = TextPredictor::open(exported, device, size);
+            predictor.map(|p| Box::new(p.of_column(column)) as _)
         }
         AnyExported::Table(exported) => {
             TablePredictor::open(exported, device, size).map(|p| Box::new(p) as _)
