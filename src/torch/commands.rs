@@ -99,8 +99,7 @@ pub fn evaluate(wanted: &Evaluate) -> Result<Exit, Failure> {
     .map_err(failed)?;
     drop(bar);
     let all = all.ok_or_else(|| Failure::internal("no row was answered"))?;
-    let name = wanted.rows.file.display().to_string();
-    let scores = evaluation(&exported, name, &all);
+    let scores = evaluation(&exported, wanted.rows.name.clone(), &all);
     print_evaluation(&scores, wanted.json)
 }
 
