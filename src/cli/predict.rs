@@ -16,6 +16,9 @@ use request::destination;
 use request::predict::{AnswerFormat, AnyExported, Input, Wanted, written};
 use request::torch_request::{ModelAndRows, Predict, TorchRequest};
 
+/// What people call the file that standard input is kept in.
+const STDIN: &str = "standard input";
+
 /// What reading a file of rows, and answering them, needs.
 #[derive(Debug, Args)]
 pub struct RowsArgs {
@@ -60,13 +63,21 @@ pub(super) struct RowsFile {
 }
 
 impl RowsFile {
+    /// What people call it.
+    fn name(&self) -> String {
+        match self.kept {
+            None => self.path.display().to_string(),
+            Some(_) => STDIN.to_owned(),
+        }
+    }
+
     /// A failure for people: the file that standard input was kept in is gone when they read of it.
-    fn told(&self, failure: Failure) -> Failure {
+    pub(super) fn told(&self, failure: Failure) -> Failure {
         if self.kept.is_none() {
             return failure;
         }
         let kept = self.path.display().to_string();
-        let message = failure.message.replace(&kept, "standard input");
+        let message = failure.message.replace(&kept, STDIN);
         Failure::new(failure.exit, message)
     }
 }
@@ -168,6 +179,7 @@ impl RowsArgs {
         Ok(ModelAndRows {
             model: self.dir.clone(),
             file: file.path.clone(),
+            name: file.name(),
             wanted,
             count,
             batch_size: self.batch_size.map(|n| n as usize),
@@ -274,7 +286,9 @@ mod tests {
             kept: None,
         };
         assert_eq!(rows.told(failure()).message, failure().message);
+        assert_eq!(rows.name(), path.display().to_string());
         rows.kept = Some(dir);
         assert_eq!(rows.told(failure()).message, "standard input:3: no text");
+        assert_eq!(rows.name(), "standard input");
     }
 }

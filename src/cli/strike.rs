@@ -12,7 +12,7 @@ use config::places::Wanted;
 use messages::exit::{Exit, Failure};
 use search::study::carry::{COPIED_FROM, origin};
 use store::{Store, StudySummary};
-use supervisor::patiently;
+use supervisor::{MADE_FROM, patiently};
 
 /// A trial whose result was struck, or is valid again.
 #[derive(Debug, Serialize)]
@@ -85,7 +85,10 @@ fn copies(
     let mut known = BTreeSet::from([(study.name.clone(), number)]);
     let mut found = Vec::new();
     // A copy is made after what it is one of, and studies come in the order in which they were made.
-    let later = |other: &StudySummary| other.study_id > study.study_id;
+    // Most have none: their trials, which may be hundreds of thousands on a server, are not read.
+    let later = |other: &StudySummary| {
+        other.study_id > study.study_id && other.user_attrs.contains_key(MADE_FROM)
+    };
     for other in store.studies()?.into_iter().filter(later) {
         for trial in store.overviews(other.study_id, None, &[COPIED_FROM])? {
             let from = trial.user_attrs.get(COPIED_FROM).and_then(origin);

@@ -56,6 +56,8 @@ pub struct ModelAndRows {
     pub model: PathBuf,
     /// The file of the rows.
     pub file: PathBuf,
+    /// What people call it.
+    pub name: String,
     /// What is read of each.
     pub wanted: Wanted,
     /// Rows in the file.

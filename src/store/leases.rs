@@ -61,6 +61,8 @@ pub struct Node {
     pub host: String,
     /// See `host`.
     pub pid: u32,
+    /// The version of the program that it runs.
+    pub version: String,
     /// When the run began, in naive UTC.
     pub started: String,
     /// With what it ended; `None`: it has not.
@@ -101,17 +103,33 @@ impl Store {
     /// # Errors
     /// Reading failed.
     pub fn nodes(&self, study_id: i64) -> Result<Vec<Node>, StoreError> {
+        let last = "(SELECT MAX(n.run_id) FROM tune_leases n
+             JOIN tune_runs m ON m.run_id = n.run_id AND m.study_id = ?1 GROUP BY n.node)";
+        self.nodes_of(study_id, last)
+    }
+
+    /// The same by these runs, whichever are the nodes' last ones: one that starts again under its name has another.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn nodes_of_runs(&self, study_id: i64, runs: &[i64]) -> Result<Vec<Node>, StoreError> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let runs: Vec<String> = runs.iter().map(i64::to_string).collect();
+        self.nodes_of(study_id, &format!("({})", runs.join(", ")))
+    }
+
+    fn nodes_of(&self, study_id: i64, runs: &str) -> Result<Vec<Node>, StoreError> {
         self.read(|conn| {
             if !conn.has_table("tune_leases")? {
                 return Ok(Vec::new());
             }
             let query = format!(
-                "SELECT l.node, r.run_id, r.host, r.pid, r.started, r.exit_code,
+                "SELECT l.node, r.run_id, r.host, r.pid, r.version, r.started, r.exit_code,
                      {now} - l.expires + CASE WHEN r.exit_code IS NULL THEN l.seconds ELSE 0 END, l.expires - {now}
                  FROM tune_leases l JOIN tune_runs r ON r.run_id = l.run_id
-                 WHERE r.study_id = ?1 AND r.run_id IN
-                     (SELECT MAX(n.run_id) FROM tune_leases n
-                      JOIN tune_runs m ON m.run_id = n.run_id AND m.study_id = ?1 GROUP BY n.node)
+                 WHERE r.study_id = ?1 AND r.run_id IN {runs}
                  ORDER BY l.node",
                 now = conn.clock()
             );
@@ -121,10 +139,11 @@ impl Store {
                     run_id: row.get(1)?,
                     host: row.get(2)?,
                     pid: row.get(3)?,
-                    started: row.get(4)?,
-                    exit: row.get(5)?,
-                    heard: row.get::<i64>(6)?.max(0),
-                    left: row.get(7)?,
+                    version: row.get(4)?,
+                    started: row.get(5)?,
+                    exit: row.get(6)?,
+                    heard: row.get::<i64>(7)?.max(0),
+                    left: row.get(8)?,
                     trials: Vec::new(),
                 })
             })?;
@@ -141,24 +160,37 @@ impl Store {
         })
     }
 
-    /// Asks the nodes that work on a study to stop. What was asked for is not taken back.
+    /// Whether nodes can be asked to stop: whoever opens the database for writing sees to that, but nodes of a program that
+    /// had no such request go on without hearing it.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn takes_requests(&self) -> Result<bool, StoreError> {
+        self.read(|conn| conn.has_column("tune_leases", "stop"))
+    }
+
+    /// Asks the runs of nodes that have not ended to stop, and gives their ids. One whose lease has ended may come back: it
+    /// is asked as well. What was asked for is not taken back.
     ///
     /// # Errors
     /// Writing failed.
-    pub fn ask_nodes_to_stop(&mut self, study_id: i64, asked: StopAsked) -> Result<(), StoreError> {
+    pub fn ask_nodes_to_stop(
+        &mut self,
+        study_id: i64,
+        asked: StopAsked,
+    ) -> Result<Vec<i64>, StoreError> {
         let asked = match asked {
             StopAsked::Soon => 1,
             StopAsked::Now => 2,
         };
         self.write(|conn| {
             must_be_there(conn, study_id)?;
-            let ask = format!(
-                "UPDATE tune_leases SET stop = ?2 WHERE expires > {} AND COALESCE(stop, 0) < ?2
-                     AND run_id IN (SELECT run_id FROM tune_runs WHERE study_id = ?1)",
-                conn.clock()
-            );
-            conn.send(&ask, &[&study_id, &asked])?;
-            Ok(())
+            let ask = "UPDATE tune_leases
+                 SET stop = CASE WHEN COALESCE(stop, 0) > ?2 THEN stop ELSE ?2 END
+                 WHERE run_id IN
+                     (SELECT run_id FROM tune_runs WHERE study_id = ?1 AND exit_code IS NULL)
+                 RETURNING run_id";
+            conn.rows(ask, &[&study_id, &asked], |row| row.get(0))
         })
     }
 

@@ -10,7 +10,7 @@ use messages::exit::Exit;
 use protocol::{FromWorker, ToWorker};
 use search::sampler::Proposal;
 use search::study::{Job, Updates};
-use store::{Changes, Write};
+use store::{Changes, StopAsked, Write};
 use weights::{Leader, Unheard};
 
 /// Monotonic time since the run began.
@@ -67,6 +67,8 @@ pub enum Event {
         /// a step further.
         now: bool,
     },
+    /// `tune stop --all` asks to stop, through the database. However often: it is no step further, as a signal is.
+    StopAsked(StopAsked),
     /// Files have changed that trials are still to be trained with: the program's, or those of rows.
     FilesChanged {
         /// Their names.

@@ -335,13 +335,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Tells the core when the run is asked to stop by `tune stop` on another node.
+    /// Tells the core when the run is asked to stop by `tune stop --all`, once for each kind of request.
     fn pass_on_stop(&mut self) -> Result<(), StoreError> {
         let asked = self.store.stop_asked(self.run.run_id)?;
         if asked > self.stop {
             self.stop = asked;
-            let now = asked == Some(StopAsked::Now);
-            let _ = self.events.send(Event::StopRequested { now });
+            if let Some(asked) = asked {
+                let _ = self.events.send(Event::StopAsked(asked));
+            }
         }
         Ok(())
     }

@@ -36,7 +36,9 @@ fn open(rows: &ModelAndRows) -> Result<Opened, Failure> {
     let (device, size) = (rows.device, rows.batch_size);
     let predictor: anyhow::Result<Box<dyn Predictor>> = match &exported {
         AnyExported::Text(exported) => {
-            TextPredictor::open(exported, device, size).map(|p| Box::new(p) as _)
+            let column = rows.wanted.text.as_deref();
+            let predictor = TextPredictor::open(exported, device, size);
+            predictor.map(|p| Box::new(p.of_column(column)) as _)
         }
         AnyExported::Table(exported) => {
             TablePredictor::open(exported, device, size).map(|p| Box::new(p) as _)
@@ -97,8 +99,7 @@ pub fn evaluate(wanted: &Evaluate) -> Result<Exit, Failure> {
     .map_err(failed)?;
     drop(bar);
     let all = all.ok_or_else(|| Failure::internal("no row was answered"))?;
-    let name = wanted.rows.file.display().to_string();
-    let scores = evaluation(&exported, name, &all);
+    let scores = evaluation(&exported, wanted.rows.name.clone(), &all);
     print_evaluation(&scores, wanted.json)
 }
 

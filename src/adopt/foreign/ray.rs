@@ -54,7 +54,7 @@ pub(super) fn read(dir: &Path) -> Result<Vec<Record>, String> {
     homes.sort();
     // A continued experiment writes another one, whose name has a later time.
     let statuses = match states.iter().max() {
-        Some(file) => statuses(file)?,
+        Some(file) => statuses(file),
         None => BTreeMap::new(),
     };
     homes.iter().map(|home| trial(home, &statuses)).collect()
@@ -67,16 +67,23 @@ fn is_state(path: &Path) -> bool {
 }
 
 /// The status that the experiment has kept of each trial, by the name of its directory and by its id. What is not of Ray's form
-/// tells nothing.
-fn statuses(file: &Path) -> Result<BTreeMap<String, String>, String> {
-    let text = bounded::read_to_string(file, LONGEST).map_err(|e| {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        format!("{name}: cannot be read ({e})")
-    })?;
-    let state = parsed(&text).unwrap_or_default();
+/// tells nothing, and no more does a file that cannot be read: the trials themselves are there.
+fn statuses(file: &Path) -> BTreeMap<String, String> {
     let mut statuses = BTreeMap::new();
-    // A trial is a text of JSON; newer versions have a pair, whose second text is of its reports.
-    for trial in state["trial_data"].as_array().into_iter().flatten() {
+    let text = match bounded::read_to_string(file, LONGEST) {
+        Ok(text) => text,
+        Err(error) => {
+            tracing::warn!(
+                "{}: cannot be read ({error}): trials whose own files do not say that they have ended count as still running",
+                file.display()
+            );
+            return statuses;
+        }
+    };
+    let state = parsed(&text).unwrap_or_default();
+    // A trial is a text of JSON; newer versions have a pair, whose second text is of its reports. Before, these were "checkpoints".
+    let trials = ["trial_data", "checkpoints"].map(|key| state[key].as_array());
+    for trial in trials.into_iter().flatten().flatten() {
         let text = trial.as_str().or_else(|| trial[0].as_str());
         let trial = text.and_then(|text| parsed(text).ok()).unwrap_or_default();
         let Some(status) = trial["status"].as_str() else {
@@ -88,7 +95,7 @@ fn statuses(file: &Path) -> Result<BTreeMap<String, String>, String> {
             }
         }
     }
-    Ok(statuses)
+    statuses
 }
 
 fn trial(home: &Path, statuses: &BTreeMap<String, String>) -> Result<Record, String> {
@@ -247,6 +254,15 @@ mod tests {
         assert_eq!(states(), [Ended, Ended, Failed, Open]);
         // The latest one counts; what is none of Ray's tells nothing.
         write("2026-11-30_17-00-00", serde_json::json!([3, ["{"], "{}"]));
+        assert_eq!(states(), [Open, Failed, Open, Open]);
+        let older = r#"{"trial_id": "id_0", "status": "TERMINATED"}"#;
+        let older = serde_json::json!({ "checkpoints": [older] });
+        let file = dir.path().join("experiment_state-2026-11-30_18-00-00.json");
+        std::fs::write(file, older.to_string()).unwrap();
+        assert_eq!(states(), [Ended, Failed, Open, Open]);
+        // One that cannot be read costs nothing but what it says.
+        let file = "experiment_state-2026-11-30_19-00-00.json";
+        std::fs::create_dir(dir.path().join(file)).unwrap();
         assert_eq!(states(), [Open, Failed, Open, Open]);
     }
 

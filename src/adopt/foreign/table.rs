@@ -146,8 +146,9 @@ fn columns(header: &StringRecord) -> Vec<(Role, &str)> {
 /// A column of Optuna's `trials_dataframe()`, or of `tune trials --csv`.
 fn exported<'a>(prefix: &str, name: &'a str) -> (Role, &'a str) {
     let parameter = name.strip_prefix(prefix).map(|of| (Role::Parameter, of));
-    // A study that names its metric has `value_NAME`.
-    let metric = ["user_attrs_", "value_"].iter().find_map(|start| {
+    // A study that names its metric has `value_NAME`; `tune` calls the attribute of another one `metric.NAME`.
+    let metrics = ["user_attrs_metric.", "user_attrs_", "value_"];
+    let metric = metrics.iter().find_map(|start| {
         let metric = name.strip_prefix(start)?;
         Some((Role::Metric, metric))
     });
@@ -381,12 +382,13 @@ mod tests {
 
     #[test]
     fn tables_of_optuna_and_of_tune_come_back() {
-        let optuna = read_text(
-            ",number,value,datetime_start,datetime_complete,duration,params_opt,params_optim.lr,\
+        let text = ",number,value,datetime_start,datetime_complete,duration,params_opt,params_optim.lr,\
              user_attrs_f1,system_attrs_fixed_params,state\n\
              0,1,0.3,2026-11-30 17:20:04.427199,2026-11-30 17:20:14.427199,0 days 00:00:10,a,0.5,0.25,,PRUNED\n\
-             1,0,0.1,,,,b,0.01,,{'optim.lr': 0.01},COMPLETE\n",
-        );
+             1,0,0.1,,,,b,0.01,,{'optim.lr': 0.01},COMPLETE\n";
+        let optuna = read_text(text);
+        let of_tune = text.replace("user_attrs_f1", "user_attrs_metric.f1");
+        assert_eq!(read_text(&of_tune), optuna, "a study of tune's");
         let tune = read_text(
             "number,state,value,datetime_start,datetime_complete,params.opt,params.optim.lr,attrs\n\
              1,PRUNED,0.3,2026-11-30T17:20:04.427199Z,2026-11-30T17:20:14.427199Z,a,0.5,\"{\"\"metric.f1\"\":0.25}\"\n\

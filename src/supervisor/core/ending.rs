@@ -5,9 +5,15 @@ use crate::Action;
 use device::Device;
 use fault::FaultKind;
 use messages::exit::Exit;
-use store::Write;
+use store::{StopAsked, Write};
 
 const GOAL: &str = "the goal is reached";
+
+/// Why a run stops that a signal has asked.
+pub(super) const BY_SIGNAL: &str = "stopped by a signal";
+
+/// The same by the database.
+const BY_NODE: &str = "stopped by `tune stop --all`, given on this or another node";
 
 /// What ends a run before its goal without any fault: only a grid has an end.
 const SEARCHED_OUT: &str = "every point of the grid has been tried";
@@ -16,18 +22,45 @@ impl Core {
     /// SIGINT or SIGTERM: once, running trials may end; twice, they are put back; then the groups are
     /// killed at once. `now` (SIGQUIT): they are put back.
     pub(super) fn on_stop_requested(&mut self, now: bool) {
-        let asked = (Exit::Stopped, "stopped by a signal".to_owned());
-        let (exit, reason) = self.asked_to_stop.get_or_insert(asked).clone();
+        let (exit, reason) = self.wish_to_stop(BY_SIGNAL);
         match &self.mode {
-            Mode::Running if self.done() => {
-                let (exit, reason) = self.done_as();
-                self.stop(exit, reason);
-            }
-            Mode::Running if now => self.stop(exit, reason),
-            Mode::Running => self.wind_down(exit, reason),
+            Mode::Running => self.begin_to_stop(exit, reason, now),
             Mode::WindingDown { .. } => self.stop(exit, reason),
             Mode::Stopping { .. } if !now => self.kill_all(),
             Mode::Stopping { .. } | Mode::Closing { .. } | Mode::Finished => {}
+        }
+    }
+
+    /// `tune stop --all`. Whoever gives it does not know what was asked for here before: a run that waits for its trials
+    /// goes on to wait for them, unless they are to be put back now.
+    pub(super) fn on_stop_asked(&mut self, asked: StopAsked) {
+        let now = asked == StopAsked::Now;
+        let (exit, reason) = self.wish_to_stop(BY_NODE);
+        match &self.mode {
+            Mode::Running => self.begin_to_stop(exit, reason, now),
+            Mode::WindingDown { .. } if now => self.stop(exit, reason),
+            Mode::WindingDown { .. }
+            | Mode::Stopping { .. }
+            | Mode::Closing { .. }
+            | Mode::Finished => {}
+        }
+    }
+
+    /// Notes that somebody asks to stop, and says with what and why the run then ends: as it was asked first.
+    fn wish_to_stop(&mut self, reason: &str) -> (Exit, String) {
+        let wish = || (Exit::Stopped, reason.to_owned());
+        self.asked_to_stop.get_or_insert_with(wish).clone()
+    }
+
+    /// The first request while the run is on.
+    fn begin_to_stop(&mut self, exit: Exit, reason: String, now: bool) {
+        if self.done() {
+            let (exit, reason) = self.done_as();
+            self.stop(exit, reason);
+        } else if now {
+            self.stop(exit, reason);
+        } else {
+            self.wind_down(exit, reason);
         }
     }
 

@@ -406,6 +406,7 @@ impl Core {
                 exhausted,
             } => self.on_proposed(number, proposal, exhausted),
             Event::StopRequested { now } => self.on_stop_requested(now),
+            Event::StopAsked(asked) => self.on_stop_asked(asked),
             Event::FilesChanged { files } => self.on_files_changed(&files),
             Event::TerminalClosed => self.warn(format!(
                 "the terminal is gone; the run goes on, and `tune stop {}` ends it",

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::ending::BY_SIGNAL;
 use super::slot::{Activity, Slot};
 use super::{Core, Mode};
 use crate::{Now, WorkerAction};
@@ -66,7 +67,7 @@ impl Core {
             waits_for: running.iter().map(|(job, _)| *job).collect(),
             expected_s: expected(longest, &times).map(|time| time.min(patience).as_secs_f64()),
             most_s: patience.as_secs_f64(),
-            by_signal: exit == Exit::Stopped,
+            by_signal: reason == BY_SIGNAL,
         }));
         self.mode = Mode::WindingDown {
             exit,

@@ -197,6 +197,93 @@ fn all_nodes_of_a_study_are_stopped_from_anywhere() {
     assert_eq!(slow.end().0.status.code(), Some(4));
 }
 
+/// How the node of this name stands.
+fn state(project: &Project, url: &str, name: &str) -> Json {
+    let (json, _) = project.expect(0, &["nodes", "--json", "--storage", url]);
+    let json: Json = serde_json::from_str(&json).unwrap();
+    let mut nodes = json["nodes"].as_array().unwrap().iter();
+    let node = nodes.find(|node| node["node"] == name);
+    node.map_or(Json::Null, |node| node["state"].clone())
+}
+
+#[test]
+fn a_node_that_begins_while_all_are_stopped_is_named_and_one_that_waits_goes_on_to_wait() {
+    let server = server();
+    let url = &server.url("studies");
+    let stop = ["stop", "synthetic", "--storage", url, "--all"];
+    let slow = Node::start(url, "slow", "100000", "600000", &["--grace", "600s"]);
+    let there = "SELECT to_regclass('tune_attempts') IS NOT NULL";
+    wait_for("tables", || server.sql("studies", there) == "t");
+    let running = "tune_attempts WHERE ended IS NULL";
+    wait_for("its trials", || count(&server, running) == 2);
+    // A request there, and one from elsewhere: its trials are waited for still.
+    signal(slow.child.id(), Signal::SIGINT);
+    let quick = Node::start(url, "quick", "100000", "50", &[]);
+    let working = "(SELECT run_id FROM tune_trials GROUP BY run_id) runs";
+    wait_for("both nodes' trials", || count(&server, working) == 2);
+    let elsewhere = Project::synthetic();
+    let asks = (elsewhere.tune(&[&stop[..], &["--json"]].concat()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert_eq!(quick.end().0.status.code(), Some(4));
+    let again = Node::start(url, "quick", "100000", "50", &[]);
+    wait_for("the node again", || count(&server, working) == 3);
+    assert_eq!(state(&elsewhere, url, "slow"), "working");
+    assert_eq!(
+        count(&server, "tune_attempts WHERE outcome = 'interrupted'"),
+        0
+    );
+    signal(slow.child.id(), Signal::SIGINT);
+    assert_eq!(slow.end().0.status.code(), Some(4));
+    let asked = asks.wait_with_output().unwrap();
+    let why = String::from_utf8_lossy(&asked.stderr);
+    assert_eq!(asked.status.code(), Some(6), "{why}");
+    assert!(why.contains("node quick (process"), "{why}");
+    let told: Json = serde_json::from_slice(&asked.stdout).unwrap();
+    valid("stop", &told);
+    let nodes = told["nodes"].as_array().unwrap();
+    let exits: Vec<Option<u64>> = nodes.iter().map(|node| node["exit"].as_u64()).collect();
+    assert_eq!(exits, [Some(4), Some(4)]);
+    elsewhere.expect(0, &stop);
+    assert_eq!(again.end().0.status.code(), Some(4));
+}
+
+#[test]
+fn a_node_that_is_not_heard_of_is_named_and_stops_when_it_comes_back() {
+    let server = server();
+    let url = &server.url("studies");
+    let stop = ["stop", "synthetic", "--storage", url, "--all"];
+    let away = Node::start(url, "away", "100000", "50", &[]);
+    wait_for("trials", || server_counts(&server) >= 1);
+    let elsewhere = Project::synthetic();
+    // By an older version nothing would come of it.
+    let as_version = |version: &str| {
+        let set = format!("UPDATE tune_runs SET version = '{version}'");
+        server.sql("studies", &set);
+    };
+    as_version("0.0.9");
+    let (_, why) = elsewhere.expect(6, &stop);
+    assert!(why.contains("node away (process"), "{why}");
+    assert!(why.contains("an older version"), "{why}");
+    assert_eq!(count(&server, "tune_leases WHERE stop IS NOT NULL"), 0);
+    as_version(env!("CARGO_PKG_VERSION"));
+    signal(away.child.id(), Signal::SIGSTOP);
+    wait_for("the end of its lease", || {
+        state(&elsewhere, url, "away") == "lost"
+    });
+    let (json, _) = elsewhere.expect(0, &[&stop[..], &["--json"]].concat());
+    let json: Json = serde_json::from_str(&json).unwrap();
+    valid("stop", &json);
+    assert_eq!(json["nodes"][0]["name"], "away");
+    assert_eq!(json["nodes"][0]["exit"], Json::Null);
+    let (told, _) = elsewhere.expect(0, &stop);
+    assert!(told.contains("Should it come back, it stops"), "{told}");
+    signal(away.child.id(), Signal::SIGCONT);
+    assert_eq!(away.end().0.status.code(), Some(4));
+}
+
 #[test]
 fn a_node_whose_machine_is_gone_has_its_name_again_once_the_server_knows_that() {
     let server = server();

@@ -158,10 +158,12 @@ fn a_node_that_comes_back_in_time_has_lost_nothing() {
 }
 
 #[test]
-fn the_nodes_that_work_are_asked_to_stop_and_a_later_request_may_only_be_more_urgent() {
+fn the_runs_that_have_not_ended_are_asked_to_stop_and_a_later_request_may_only_be_more_urgent() {
     let mut bench = BenchOn::<Postgres>::new();
-    let (a, b) = (Node::named(&bench, "a"), Node::named(&bench, "b"));
+    let [a, b, mut c] = ["a", "b", "c"].map(|name| Node::named(&bench, name));
     expire(&mut bench, "b");
+    assert_eq!(c.write(&[Write::RunEnded { exit: 0 }]), []);
+    assert!(bench.store.takes_requests().unwrap());
     let asked = |node: &Node| node.store.stop_asked(node.run).unwrap();
     assert_eq!(asked(&a), None);
     for (ask, is) in [
@@ -169,10 +171,34 @@ fn the_nodes_that_work_are_asked_to_stop_and_a_later_request_may_only_be_more_ur
         (StopAsked::Now, StopAsked::Now),
         (StopAsked::Soon, StopAsked::Now),
     ] {
-        bench.store.ask_nodes_to_stop(bench.study, ask).unwrap();
+        let mut runs = bench.store.ask_nodes_to_stop(bench.study, ask).unwrap();
+        runs.sort_unstable();
+        assert_eq!(runs, [a.run, b.run], "also where it was asked before");
         assert_eq!(asked(&a), Some(is));
+        assert_eq!(asked(&b), Some(is), "it may come back");
     }
-    assert_eq!(asked(&b), None, "its lease has ended");
+    assert_eq!(asked(&c), None, "it has ended");
+    let before = "ALTER TABLE tune_leases DROP COLUMN stop";
+    bench.other().batch(before).unwrap();
+    assert!(!bench.store.takes_requests().unwrap());
+}
+
+#[test]
+fn a_run_is_found_by_its_id_when_its_node_has_begun_another_one() {
+    let bench = BenchOn::<Postgres>::new();
+    let mut first = Node::named(&bench, "a");
+    assert_eq!(first.write(&[Write::RunEnded { exit: 4 }]), []);
+    let run = first.run;
+    let begun = (first.store).begin_run_of_node(bench.study, &run_record(), LONG);
+    let last = bench.store.nodes(bench.study).unwrap();
+    assert_eq!(last.len(), 1);
+    assert_eq!((last[0].run_id, last[0].exit), (begun.unwrap(), None));
+    assert_eq!(last[0].version, run_record().version);
+    let found = bench.store.nodes_of_runs(bench.study, &[run]).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].run_id, found[0].exit), (run, Some(4)));
+    let none = bench.store.nodes_of_runs(bench.study, &[]).unwrap();
+    assert!(none.is_empty());
 }
 
 #[test]

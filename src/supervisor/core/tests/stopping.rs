@@ -7,6 +7,7 @@ use super::world::Life;
 use super::*;
 use fault::ProgramEnd;
 use std::collections::VecDeque;
+use store::StopAsked;
 
 /// A world in which at least so many trials are running, and what is known of trials by then.
 fn busy(spec: StudySpec, running: usize) -> World {
@@ -246,6 +247,52 @@ fn a_request_to_put_back_now_never_kills_however_the_run_is_at_it() {
     assert!(!asked.contains(&kill), "{asked:?}");
 }
 
+#[test]
+fn a_request_from_another_node_is_no_step_further() {
+    let soon = || Event::StopAsked(StopAsked::Soon);
+    let now = || Event::StopAsked(StopAsked::Now);
+    let terminate = Action::Worker(0, WorkerAction::Terminate);
+    let kill = Action::Worker(0, WorkerAction::Kill);
+    // A signal has asked before: its trial is waited for, however often others ask.
+    let (mut core, ..) = training();
+    core.handle(STOP, Now::ZERO);
+    for _ in 0..3 {
+        let asked = core.handle(soon(), Now::ZERO);
+        assert!(!asked.contains(&terminate), "{asked:?}");
+    }
+    assert!(core.handle(now(), Now::ZERO).contains(&terminate));
+    for event in [soon(), now()] {
+        let asked = core.handle(event, Now::ZERO);
+        assert!(!asked.contains(&kill), "{asked:?}");
+    }
+    // Nobody has.
+    let (mut core, ..) = training();
+    let asked = core.handle(soon(), Now::ZERO);
+    assert!(!asked.contains(&terminate), "{asked:?}");
+    let asked = core.handle(STOP, Now::ZERO);
+    assert!(asked.contains(&terminate), "{asked:?}");
+    let (mut core, ..) = training();
+    assert!(core.handle(now(), Now::ZERO).contains(&terminate));
+}
+
+#[test]
+fn a_run_that_another_node_has_asked_to_stop_ends_as_by_a_signal_and_says_who_asked() {
+    let mut world = busy(spec(30, 3), 2);
+    world.stop_asked = true;
+    world.event(Event::StopAsked(StopAsked::Soon));
+    world.run(10_000);
+    assert_eq!(world.finished, Some(Exit::Stopped));
+    assert_eq!(world.spawns_after_stop, 0);
+    let (mut core, ..) = training();
+    let asked = core.handle(Event::StopAsked(StopAsked::Soon), Now::ZERO);
+    let told = asked.iter().find_map(|action| match action {
+        Action::Report(report::Event::StopRequested(stop)) => Some(stop.reason.clone()),
+        _ => None,
+    });
+    let told = told.unwrap();
+    assert!(told.contains("tune stop --all"), "{told}");
+}
+
 /// The next signal is the second one only where there was a first.
 #[test]
 fn the_end_of_the_time_budget_is_no_signal() {
@@ -260,6 +307,8 @@ fn the_end_of_the_time_budget_is_no_signal() {
     };
     assert_eq!(by_signal(Event::Ticked, 11), Some(false));
     assert_eq!(by_signal(STOP, 1), Some(true));
+    let elsewhere = Event::StopAsked(StopAsked::Soon);
+    assert_eq!(by_signal(elsewhere, 1), Some(false));
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct Predictor {
     model: Model,
     tokenised: Tokenised,
     about: Description,
+    /// The column of the texts that it is given.
+    column: String,
     /// Token ids are below this.
     vocabulary: usize,
     /// Token types are below this, where they are read.
@@ -66,9 +68,18 @@ impl Predictor {
             model: Model::fixed(Rc::new(encoder), precision, head),
             tokenised,
             about: about.clone(),
+            column: about.columns.text.clone(),
             device: torch,
             batch_size,
         })
+    }
+
+    /// The same for rows whose texts are in this column; `None`: in that of the training.
+    pub fn of_column(mut self, column: Option<&str>) -> Predictor {
+        if let Some(column) = column {
+            column.clone_into(&mut self.column);
+        }
+        self
     }
 
     /// The answers to these rows, with their classes; `step` is called with the rows that each batch begins.
@@ -108,7 +119,7 @@ impl Predictor {
         let classes = self.about.labels.len();
         if let Some(at) = logits.iter().position(|l| !l.is_finite()) {
             let expected = "a text such as those that it was trained on";
-            return Err(no_answer(
+            return Err(self.no_answer(
                 &records[documents[at / classes]],
                 "a text of which the model makes no finite number".to_owned(),
                 expected.to_owned(),
@@ -129,24 +140,19 @@ impl Predictor {
         let types = self.types.map(|types| format!(" and types below {types}"));
         let (below, types) = (self.vocabulary, types.unwrap_or_default());
         let expected = format!("ids below {below}{types}, as the model has them");
-        Err(no_answer(
-            row,
-            format!("token id {id}, type {kind}"),
-            expected,
-        ))
+        Err(self.no_answer(row, format!("token id {id}, type {kind}"), expected))
     }
-}
 
-/// A text that the model cannot answer.
-fn no_answer(row: &Record, found: String, expected: String) -> anyhow::Error {
-    let (line, column) = (row.line, "text".to_owned());
-    let row = NoAnswer {
-        line,
-        column,
-        found,
-        expected,
-    };
-    row.into()
+    /// A text that the model cannot answer.
+    fn no_answer(&self, row: &Record, found: String, expected: String) -> anyhow::Error {
+        let row = NoAnswer {
+            line: row.line,
+            column: self.column.clone(),
+            found,
+            expected,
+        };
+        row.into()
+    }
 }
 
 impl answer::Predictor for Predictor {
