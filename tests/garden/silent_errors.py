@@ -143,6 +143,10 @@ def rows_changed_by_minus_at(data, at):
     data.rows[at] -= 0.5
 
 
+def rows_changed_in_place(data, row):
+    return row.mul_(1.5)
+
+
 class Decoded(Normalised):
     def __init__(self, change, rows):
         super().__init__(change, rows)
@@ -155,7 +159,7 @@ class Decoded(Normalised):
 
 
 def rows_changed_that_are_kept():
-    normalised(lambda data, row: row.mul_(1.5), Decoded)
+    normalised(rows_changed_in_place, Decoded)
 
 
 def rows_changed_of_numpys():
@@ -379,7 +383,7 @@ def no_is_true():
     assert parser.parse_args(["--shuffle", "False"]).shuffle
 
 
-HELPERS = {"stepped", "sgd", "train", "passes", "epochs", "Jittered", "Decoded", "rows_changed_of_a_table", "default_changed_in", "Kept", "Normalised",
+HELPERS = {"stepped", "sgd", "train", "passes", "epochs", "Jittered", "Decoded", "rows_changed_of_a_table", "rows_changed_in_place", "default_changed_in", "Kept", "Normalised",
            "normalised", "rows_changed_by_minus_at"}
 
 
