@@ -2,17 +2,18 @@
 # says: deadlock.py
 import threading
 
-lock = threading.Lock()
+written = threading.Event()
 
 
-def checkpoint():
-    with lock:
-        save()
+def save(step):
+    if step % 2 == 0:
+        written.set()
 
 
-def save():
-    with lock:
-        print("saved")
+def checkpoint(step):
+    threading.Thread(target=save, args=(step,)).start()
+    written.wait()
+    print("saved", step)
 
 
-checkpoint()
+checkpoint(7)

@@ -284,7 +284,7 @@ macro_rules! garden {
 garden! {
     abort_in_backward bce_nan card_cudnn card_hot card_kernel checkpoints_fill_the_disk clock crossed_locks deadlock descriptors endless_loop exp_overflow expired fork_after_threads full_disk gradients_kept half_a_checkpoint hash_order
     hides_a_module illegal_instruction import_side_effect label_out_of_range leak late_nan left_behind library_path limited_file
-    loader_worker_corrupts loader_worker_deadlocks loader_worker_dies loss_wrong_shape memory_limit missing_argument missing_file nan_image
+    loader_worker_corrupts loader_worker_deadlocks loader_worker_dies lock_taken_twice loss_wrong_shape memory_limit missing_argument missing_file nan_image
     native_stack no_network ocr_detector one_batch_size one_row onednn_kernel own_code port_in_use rare_crash removed_alias schedule_ends silent_broadcast small_shared_memory smaller_last_batch
     stale_cache stream_with_nan text_for_number third_party_thread token_beyond_vocabulary truncated_map two_options unequal_ranks unlucky_crop unlucky_seed value_of_nothing variable warnings_are_errors words_that_hide wrong_locale zero_distance
 }
