@@ -322,7 +322,10 @@ def part_unread():
     state = {"network": network.state_dict(), "average": average.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
     torch.save(state, kept)
     kept.seek(0)
+    teacher = torch.load(kept)
+    kept.seek(0)
     found = torch.load(kept)
+    average.load_state_dict(teacher["network"])
     network.load_state_dict(found["network"])
     optimizer.load_state_dict(found["optimizer"])
     optimizer.zero_grad()

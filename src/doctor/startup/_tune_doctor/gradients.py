@@ -4,6 +4,8 @@ import functools
 import random
 import sys
 
+from .notes import place
+
 # An input of more numbers is left alone: the function is computed some ten times more.
 LARGEST = 1 << 18
 # Calls of a function that are looked at: its first input may be a special one.
@@ -28,21 +30,19 @@ class Gradients:
             if calls.get(cls, 0) < CALLS and not kwargs and torch.is_grad_enabled():
                 calls[cls] = calls.get(cls, 0) + 1
                 try:
-                    if self.is_own_function(torch, cls, args):
-                        waiting.append((cls, *kept(torch, args)))
+                    if few(torch, args) and self.is_own_function(torch, cls, args):
+                        waiting.append((cls, kept(torch, args), trained_in(torch, args)))
                 except Exception:
                     pass  # Of inputs of other kinds nothing is known.
             return original(cls, *args, **kwargs)
 
         def compare(optimizer, args, kwargs):
             while waiting:
-                cls, args, trained, line = (*waiting.pop(0), None)
+                cls, given, trained = waiting.pop(0)
                 try:
-                    told = differs(torch, lambda *args: original(cls, *args), args, trained)
+                    told = differs(torch, functools.partial(original, cls), given, trained)
                     if told is not None:
-                        code = own_code(cls)
-                        line = "%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name)
-                        self.silent("gradient_differs", "%s.backward: %s" % (cls.__name__, told), line=line)
+                        self.silent("gradient_differs", "%s.backward: %s" % (cls.__name__, told), line=place(own_code(cls)))
                 except Exception:
                     pass  # One that takes no other inputs than the program's, or computes in 32 bits alone.
 
@@ -71,15 +71,22 @@ def own_code(cls):
     return getattr(inspect.unwrap(cls.backward), "__code__", None)
 
 
+def few(torch, args):
+    """Whether some of the inputs have gradients, and all are not too large."""
+    return bool(trained_in(torch, args)) and sum(arg.numel() for arg in args if isinstance(arg, torch.Tensor)) <= LARGEST
+
+
+def trained_in(torch, args):
+    """Which of the inputs have gradients."""
+    return [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor) and arg.requires_grad and arg.is_floating_point()]
+
+
 def kept(torch, args):
-    """Copies of the inputs, and which of them have gradients. Too many are none."""
+    """Copies of the inputs, which may be written to before they are looked at."""
     from torch.utils._python_dispatch import _disable_current_modes
 
-    trained = [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor) and arg.requires_grad and arg.is_floating_point()]
-    if not trained or sum(arg.numel() for arg in args if isinstance(arg, torch.Tensor)) > LARGEST:
-        raise ValueError
     with _disable_current_modes(), torch.no_grad():
-        return [arg.detach().clone() if isinstance(arg, torch.Tensor) else arg for arg in args], trained
+        return [arg.detach().clone() if isinstance(arg, torch.Tensor) else arg for arg in args]
 
 
 def differs(torch, function, args, trained):

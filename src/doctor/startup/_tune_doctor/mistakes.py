@@ -4,6 +4,8 @@ import builtins
 import sys
 import weakref
 
+from .notes import place
+
 # Calls without effects, as far as their names tell: an assert may well be left out with them.
 HARMLESS = {
     "abs", "all", "allclose", "any", "callable", "count", "dim", "endswith", "equal", "exists", "float", "get", "getattr", "hasattr", "int",
@@ -240,8 +242,7 @@ class Mistakes:
                     passes = self.changed_rows.setdefault(at, set())
                     passes.add(self.passes)
                     if len(passes) == PASSES:
-                        code = type(passing._dataset).__getitem__.__code__
-                        line = "%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name)
+                        line = place(type(passing._dataset).__getitem__.__code__)
                         self.silent("rows_changed", "%s of %s" % (name, type(passing._dataset).__name__), line=line)
         except Exception:
             pass  # As above.
@@ -345,8 +346,7 @@ class Mistakes:
         first = seen.setdefault(id(module), len(hooks))
         if len(hooks) >= first + HOOKS:
             code = getattr(list(hooks.values())[-1], "__code__", None)
-            line = code and "%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name)
-            self.silent("hooks_kept", "%d on one %s" % (len(hooks), type(module).__name__), line=line)
+            self.silent("hooks_kept", "%d on one %s" % (len(hooks), type(module).__name__), line=code and place(code))
 
     def look_at_asserts(self):
         """The first assert of the program's own files that would have called something."""

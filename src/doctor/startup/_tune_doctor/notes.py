@@ -25,6 +25,11 @@ def as_json(value):
     return '"%s"' % "".join(chr(u) if ok else "\\u%04x" % u for u, ok in zip(units, plain))
 
 
+def place(code, line=None):
+    """A line of a function, by default its first."""
+    return "%s:%d in %s" % (code.co_filename, line or code.co_firstlineno, code.co_name)
+
+
 class Notes:
     def __init__(self, notes):
         self.notes = notes

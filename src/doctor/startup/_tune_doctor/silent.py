@@ -4,6 +4,8 @@ import operator
 import sys
 import weakref
 
+from .notes import place
+
 # By which a loss compares results with targets.
 COMPARES = ("aten.sub.Tensor", "aten.rsub.Tensor", "aten.mul.Tensor", "aten.div.Tensor", "aten.mse_loss.default",
             "aten.smooth_l1_loss.default", "aten.huber_loss.default")
@@ -180,7 +182,7 @@ class Silent:
         frame = sys._getframe(1)
         while frame is not None and not self.is_own(frame.f_code.co_filename):
             frame = frame.f_back
-        return frame and "%s:%d in %s" % (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        return frame and place(frame.f_code, frame.f_lineno)
 
 
 def is_plain(tensor):

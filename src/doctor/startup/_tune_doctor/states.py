@@ -93,10 +93,10 @@ class States:
 
         @functools.wraps(of_optimizer)
         def resumed(optimizer, state_dict):
-            for seen in self.checkpoints:
-                before = len(seen.left)
-                self.takes(torch, state_dict)
-                seen.resumed |= len(seen.left) < before
+            before = [len(seen.left) for seen in self.checkpoints]
+            self.takes(torch, state_dict)
+            for seen, parts in zip(self.checkpoints, before):
+                seen.resumed |= len(seen.left) < parts
             return of_optimizer(optimizer, state_dict)
 
         def step(optimizer, args, kwargs):

@@ -3,6 +3,8 @@
 import os
 import sys
 
+from .notes import place
+
 
 def loaded(name):
     """A module that is there, and loaded to its end: of one that is being loaded nothing may be asked yet."""
@@ -130,12 +132,7 @@ class Watching:
             folder, name = None, error.args[0]
         else:
             return
-        frame, line, trace, last = None, 0, error.__traceback__, ""
-        while trace is not None:
-            last = trace.tb_frame.f_code.co_filename
-            if self.is_own(last):
-                frame, line = trace.tb_frame, trace.tb_lineno
-            trace = trace.tb_next
+        frame, line, last = self.innermost(error)
         of_environment = not is_file and last == os.__file__ or last == "<frozen os>"
         if frame is None or type(name) is not str or of_environment:
             return
@@ -149,8 +146,7 @@ class Watching:
                 told = "%s is looked for, %s is there" % (ascii(name), ascii(other))
                 if self.opened and not is_file:
                     told += "; the file that was opened last is " + self.opened
-                code = frame.f_code
-                self.silent("name_differs", told, "%s:%d in %s" % (code.co_filename, line, code.co_name))
+                self.silent("name_differs", told, place(frame.f_code, line))
                 return
 
     # Words in the names of what programs write for later runs.
@@ -241,18 +237,19 @@ class Watching:
             at = named.find(path)
             whole = at > 0 and not named[at - 1].isalnum() and named[at - 1] not in "/.-_" and named[at + len(path)] in "/'\" ,:;)\n"
             if whole and not os.path.exists(path):
-                self.silent("removed_before", "%s, %s" % (path, where), self.place_of(error))
+                frame, line, _ = self.innermost(error)
+                self.silent("removed_before", "%s, %s" % (path, where), frame and place(frame.f_code, line))
                 return
 
-    def place_of(self, error):
-        """The program's own innermost line of an error."""
-        trace, place = error.__traceback__, None
+    def innermost(self, error):
+        """The innermost frame of an error that is the program's own, the line in it, and the file of the innermost of all."""
+        frame, line, trace, last = None, 0, error.__traceback__, ""
         while trace is not None:
-            code = trace.tb_frame.f_code
-            if self.is_own(code.co_filename):
-                place = "%s:%d in %s" % (code.co_filename, trace.tb_lineno, code.co_name)
+            last = trace.tb_frame.f_code.co_filename
+            if self.is_own(last):
+                frame, line = trace.tb_frame, trace.tb_lineno
             trace = trace.tb_next
-        return place
+        return frame, line, last
 
     def mapped(self, descriptor, length, access, offset):
         """Notes a file that is mapped into memory, and up to which byte: it may be cut short before anybody looks."""
@@ -286,7 +283,7 @@ class Watching:
                 try:
                     asked = seconds(*arguments)
                     caller = sys._getframe(1)
-                    at = "%s:%d in %s" % (caller.f_code.co_filename, caller.f_lineno, caller.f_code.co_name)
+                    at = place(caller.f_code, caller.f_lineno)
                     if asked is not None:
                         self.write("timer", at if asked else "", os.O_TRUNC)
                         self.timer = at if asked else self.timer
@@ -311,7 +308,7 @@ class Watching:
 
             @functools.wraps(handler)
             def rings(*arguments):
-                handled = "%s:%d in %s" % (code.co_filename, code.co_firstlineno, code.co_name)
+                handled = place(code)
                 self.note("rang", handler=handled, timer=self.timer)
                 return handler(*arguments)
 
