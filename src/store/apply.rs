@@ -7,6 +7,7 @@ use rusqlite::types::Null;
 use serde_json::{Map, Value as Json};
 
 use super::attempts::interrupt;
+use super::changes::ask_ahead;
 use super::file::FileId;
 use super::rows::{
     OF_STUDIES, SYSTEM, USER, check_values, new_trial, next_number, put_attributes, put_params,
@@ -36,7 +37,7 @@ impl Store {
         }
         self.must_be_writable(writes)?;
         let time = self.time();
-        match self.transact((study_id, run_id), time, |batch| batch.write_all(writes)) {
+        match self.transact((study_id, run_id), time, writes, |b| b.write_all(writes)) {
             Ok(()) => Ok(Written::Done),
             Err(Kind::Conflict) => Ok(Written::Conflict),
             Err(kind) => Err(self.at(kind)),
@@ -62,15 +63,16 @@ impl Store {
     }
 
     /// Does something for a run in one transaction, whose rows carry this time: all of it is durable, or nothing was
-    /// written.
+    /// written. What has to be known to write `writes` is asked with the lock.
     pub(super) fn transact<T>(
         &mut self,
         (study_id, run_id): (i64, i64),
         time: jiff::Timestamp,
+        writes: &[Write],
         act: impl FnOnce(&Batch<'_>) -> Result<T, Kind>,
     ) -> Result<T, Kind> {
         let done = self.conn.transaction(For::Write, |conn| {
-            let objectives = conn.lock_study(study_id)?;
+            let objectives = conn.lock_study(study_id, || ask_ahead(conn, study_id, writes))?;
             let batch = Batch {
                 conn,
                 study_id,

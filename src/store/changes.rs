@@ -14,7 +14,7 @@ use super::attempts::left;
 use super::leases::{is_live, live_runs};
 use super::read::{Which, read_trials, state};
 use super::repeats::repeats;
-use super::rows::alike;
+use super::rows::{ALIKE, NEXT_NUMBER, rarest};
 use super::sql::{Args, Connection, Row};
 use super::studies::must_be_there;
 use super::{HeldBy, Reclaimable, RepeatRecord, Store, StoreError, StoreErrorKind as Kind, Write};
@@ -372,7 +372,7 @@ impl Store {
             return Ok(carried);
         }
         let (mut written, mut carried) = (Vec::new(), CarriedOut::default());
-        let done = self.transact((study_id, run_id), time, |batch| {
+        let done = self.transact((study_id, run_id), time, writes, |batch| {
             for write in writes {
                 let next = batch.next_for(write)?;
                 let twin = batch.is_tried(write, next)?;
@@ -488,8 +488,16 @@ impl Batch<'_> {
         else {
             return Ok(false);
         };
-        let unknown = (self.study_id, *since..next);
-        let alike = alike(self.conn, unknown, params, distributions)?;
+        if *since >= next {
+            return Ok(false);
+        }
+        let alike: Vec<u64> = match rarest(params, distributions) {
+            Some((name, value)) => {
+                let args: Args<'_> = &[&self.study_id, since, &name, &value];
+                self.conn.rows(ALIKE, args, |row| row.get(0))?
+            }
+            None => (*since..next).collect(),
+        };
         if alike.is_empty() {
             return Ok(false);
         }
@@ -517,11 +525,7 @@ impl Batch<'_> {
 
     /// Row id of a trial, and how it is; nobody changes it until the transaction ends.
     pub(super) fn look_at(&self, number: u64) -> Result<Option<(i64, TrialSummary)>, Kind> {
-        let query = format!(
-            "{} AND t.number = ?3{}",
-            glimpse_query(true),
-            self.conn.locking("t")
-        );
+        let query = one_glimpse(self.conn);
         let args: Args<'_> = &[&self.study_id, &STRUCK, &number];
         let found = self.conn.first(&query, args, |row| {
             let trial = glimpse(row, number, Some(self.run_id), |_| true)?;
@@ -558,6 +562,40 @@ impl Batch<'_> {
             held_by,
         }))
     }
+}
+
+/// Asks ahead for what has to be known to write a batch: the trials that it is about, and whether the first new one is one.
+pub(super) fn ask_ahead(conn: &Connection, study_id: i64, writes: &[Write]) -> Result<(), Kind> {
+    let (mut asked, mut is_first) = (BTreeSet::new(), true);
+    for write in writes {
+        let Some(number) = write.number().filter(|number| asked.insert(*number)) else {
+            continue;
+        };
+        let Write::TrialCreated {
+            since,
+            params,
+            distributions,
+            ..
+        } = write
+        else {
+            conn.ask_ahead(&one_glimpse(conn), &[&study_id, &STRUCK, &number])?;
+            continue;
+        };
+        if std::mem::take(&mut is_first) {
+            conn.ask_ahead(NEXT_NUMBER, &[&study_id])?;
+            if let Some((name, value)) = rarest(params, distributions) {
+                conn.ask_ahead(ALIKE, &[&study_id, since, &name, &value])?;
+            }
+        }
+        conn.ask_trial_id_ahead()?;
+    }
+    Ok(())
+}
+
+/// One trial at a glance; the third parameter is its number. Nobody changes it until the transaction ends.
+fn one_glimpse(conn: &Connection) -> String {
+    let locking = conn.locking("t");
+    format!("{} AND t.number = ?3{locking}", glimpse_query(true))
 }
 
 /// The trials of a study at a glance; the second parameter is [`STRUCK`]. In a database that only Optuna has made nobody holds

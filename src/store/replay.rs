@@ -32,7 +32,7 @@ impl Store {
         writes: &[Write],
     ) -> Result<Replayed, StoreError> {
         self.must_be_in_place()?;
-        let replayed = self.transact((study_id, run_id), time, |batch| {
+        let replayed = self.transact((study_id, run_id), time, writes, |batch| {
             if batch.holds(writes)? {
                 return Ok(Replayed::Before);
             }

@@ -11,7 +11,7 @@ use rusqlite::types::ToSql;
 use serde_json::{Map, Value as Json};
 
 use super::StoreErrorKind as Kind;
-use super::sql::{Args, Connection};
+use super::sql::Connection;
 use messages::to_python_json;
 use search::space::{Domain, Params, Value, distribution_to_json};
 use search::study::{FrozenTrial, TrialState};
@@ -40,6 +40,14 @@ pub(super) fn new_trial(
     state: &str,
     (start, complete): (&dyn ToSql, &dyn ToSql),
 ) -> Result<i64, Kind> {
+    if let Some(trial_id) = conn.next_trial_id()? {
+        conn.send(
+            "INSERT INTO trials (trial_id, number, study_id, state, datetime_start, datetime_complete)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            &[&trial_id, &number, &study_id, &state, &start, &complete],
+        )?;
+        return Ok(trial_id);
+    }
     let trial_id = conn.value(
         "INSERT INTO trials (number, study_id, state, datetime_start, datetime_complete)
          VALUES (?1, ?2, ?3, ?4, ?5) RETURNING trial_id",
@@ -133,10 +141,13 @@ fn add_trial(
     put_texts(conn, SYSTEM, trial_id, texts)
 }
 
+/// The number that a study's next trial gets.
+pub(super) const NEXT_NUMBER: &str =
+    "SELECT COALESCE(MAX(number), -1) + 1 FROM trials WHERE study_id = ?1";
+
 /// The number that the study's next trial gets.
 pub(super) fn next_number(conn: &Connection, study_id: i64) -> Result<u64, Kind> {
-    let next = "SELECT COALESCE(MAX(number), -1) + 1 FROM trials WHERE study_id = ?1";
-    conn.value(next, &[&study_id])
+    conn.value(NEXT_NUMBER, &[&study_id])
 }
 
 /// Optuna's rules for the values of a trial that ends.
@@ -197,14 +208,19 @@ pub(super) fn put_params(
     conn.put("trial_params", "trial_id, param_name", columns, &rows)
 }
 
-/// The trials of a study, of these numbers, that may have these parameters: those with the same value of one number among them,
-/// which next to none share, so that few are read while others wait for the study; without a number, all.
-pub(super) fn alike(
-    conn: &Connection,
-    (study_id, numbers): (i64, Range<u64>),
+/// The numbers of a study's trials, from one on, that have this value of a parameter, as it is stored. These trials first: a
+/// server without statistics would look through all parameters.
+pub(super) const ALIKE: &str = "WITH t AS MATERIALIZED
+         (SELECT trial_id, number FROM trials WHERE study_id = ?1 AND number >= ?2)
+     SELECT t.number FROM t JOIN trial_params r ON r.trial_id = t.trial_id AND r.param_name = ?3
+     WHERE r.param_value = ?4";
+
+/// The parameter, and its stored value, by which a trial is found with the same point: a number that next to none share, so that
+/// few are read while others wait for the study. `None`: there is no number among them.
+pub(super) fn rarest(
     params: &Params,
     distributions: &BTreeMap<String, Domain>,
-) -> Result<Vec<u64>, Kind> {
+) -> Option<(String, f64)> {
     let stored = |is: fn(&Domain) -> bool| {
         params.iter().find_map(|(name, value)| {
             let domain = distributions.get(name).filter(|domain| is(domain))?;
@@ -213,20 +229,7 @@ pub(super) fn alike(
     };
     // Integers are few, as numbers of layers.
     let float = stored(|domain| matches!(domain, Domain::Float { .. }));
-    let number = float.or_else(|| stored(|domain| matches!(domain, Domain::Int { .. })));
-    let Some((name, value)) = number.filter(|_| !numbers.is_empty()) else {
-        return Ok(numbers.collect());
-    };
-    // These trials first: a server without statistics would look through all parameters.
-    let query = format!(
-        "WITH t AS MATERIALIZED (SELECT t.trial_id, t.number FROM trials t WHERE t.study_id = ?1 AND {})
-         SELECT t.number FROM t JOIN trial_params r ON r.trial_id = t.trial_id AND r.param_name = ?3
-         WHERE r.param_value = ?4",
-        conn.among_numbers("t.number", "?2")
-    );
-    let numbers = Json::from(numbers.collect::<Vec<u64>>()).to_string();
-    let args: Args<'_> = &[&study_id, &numbers, &name, &value];
-    conn.rows(&query, args, |row| row.get(0))
+    float.or_else(|| stored(|domain| matches!(domain, Domain::Int { .. })))
 }
 
 /// Parameters as a Python dict in JSON; a string choice stays a string, whatever it says.

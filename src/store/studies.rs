@@ -143,7 +143,7 @@ impl Store {
         trials: &[FrozenTrial],
     ) -> Result<Range<u64>, StoreError> {
         self.write(|conn| {
-            let objectives = conn.lock_study(study_id)?;
+            let objectives = conn.lock_study(study_id, || Ok(()))?;
             add_trials(conn, study_id, objectives, trials)
         })
     }
@@ -175,7 +175,7 @@ impl Store {
     /// No such study; writing failed. Nothing was deleted then.
     pub fn delete_study(&mut self, study_id: i64) -> Result<(), StoreError> {
         self.write(|conn| {
-            conn.lock_study(study_id)?;
+            conn.lock_study(study_id, || Ok(()))?;
             delete_rows(conn, study_id)
         })
     }
@@ -221,7 +221,7 @@ impl Store {
             return Ok(());
         }
         self.write(|conn| {
-            conn.lock_study(study_id)?;
+            conn.lock_study(study_id, || Ok(()))?;
             put_if_absent(conn, study_id, METRIC_NAMES, &names.into())
         })
     }

@@ -16,7 +16,7 @@ use messages::clock::to_store as stamp;
 type Failed = Box<dyn Error + Sync + Send>;
 
 /// A parameter.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Parameter(pub(super) Value);
 
 impl ToSql for Parameter {

@@ -136,6 +136,12 @@ impl Connection {
             server => server.send(sql, args))
     }
 
+    /// Asks a server ahead what this transaction is going to ask in the same words, and before it writes anything that alters
+    /// the answer: that comes together with the next one.
+    pub(super) fn ask_ahead(&self, sql: &str, args: Args<'_>) -> Result<(), Kind> {
+        either!(self, _ => Ok(()), server => server.ask_ahead(sql, args))
+    }
+
     /// Takes the rows of an answer one by one.
     pub(super) fn each(
         &self,
@@ -276,11 +282,16 @@ impl Connection {
         either!(self, _ => Ok(false), server => server.committed(number))
     }
 
-    /// Keeps other programs from adding trials to a study until the transaction ends. How many objectives the study has.
+    /// Keeps other programs from adding trials to a study until the transaction ends. How many objectives the study has. A server
+    /// answers what `ahead` asks ([`Connection::ask_ahead`]) as of when others are kept from it.
     ///
     /// # Errors
     /// The study was deleted.
-    pub(super) fn lock_study(&self, study_id: i64) -> Result<usize, Kind> {
+    pub(super) fn lock_study(
+        &self,
+        study_id: i64,
+        ahead: impl FnOnce() -> Result<(), Kind>,
+    ) -> Result<usize, Kind> {
         either!(self,
             // The transaction has locked the file.
             _ => {
@@ -290,7 +301,17 @@ impl Connection {
                 self.first(objectives, &[&study_id], |row| row.get(0))?
                     .ok_or(Kind::UnknownStudy(study_id))
             },
-            server => server.lock_study(study_id))
+            server => server.lock_study(study_id, ahead))
+    }
+
+    /// Asks ahead for the id of a trial that is going to be made.
+    pub(super) fn ask_trial_id_ahead(&self) -> Result<(), Kind> {
+        either!(self, _ => Ok(()), server => server.ask_ahead(server::NEXT_TRIAL_ID, &[]))
+    }
+
+    /// The id of a trial that is going to be made, where it can be told before.
+    pub(super) fn next_trial_id(&self) -> Result<Option<i64>, Kind> {
+        either!(self, _ => Ok(None), server => server.next_trial_id())
     }
 
     /// What makes Optuna's tables, from what does in SQLite.

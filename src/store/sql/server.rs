@@ -36,6 +36,10 @@ const SETTINGS: &str = "SET TIME ZONE 'UTC'; SET synchronous_commit = on;
     SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
     SET tcp_user_timeout = '30s'";
 
+/// Takes the id of the next trial.
+pub(super) const NEXT_TRIAL_ID: &str =
+    "SELECT nextval(pg_get_serial_sequence('trials', 'trial_id'))";
+
 /// A connection to a server.
 pub(crate) struct Server {
     address: Address,
@@ -209,6 +213,14 @@ impl Server {
         })
     }
 
+    pub(super) fn ask_ahead(&self, sql: &str, args: Args<'_>) -> Result<(), Kind> {
+        let (prepared, parameters) = self.ready(sql, args)?;
+        self.with(|session| {
+            session.keep_question(prepared.statement, (sql.to_owned(), parameters));
+            Ok(())
+        })
+    }
+
     pub(super) fn each(
         &self,
         sql: &str,
@@ -216,7 +228,17 @@ impl Server {
         mut take: impl FnMut(&[Value]) -> Result<(), Kind>,
     ) -> Result<(), Kind> {
         let (prepared, parameters) = self.ready(sql, args)?;
-        let rows = self.with(|session| session.query(&prepared.statement, &parameters))?;
+        let inside = self.inside.get();
+        let rows = self.with(|session| {
+            let ahead = match inside {
+                true => session.answer(sql, &parameters)?,
+                false => None,
+            };
+            match ahead {
+                Some(rows) => Ok(rows),
+                None => session.query(&prepared.statement, &parameters),
+            }
+        })?;
         let mut values = Vec::new();
         for row in rows {
             values.clear();
@@ -300,6 +322,10 @@ impl Server {
             self.session.borrow_mut().take();
             self.batch(begin)?;
         }
+        self.with(|session| {
+            session.forget();
+            Ok(())
+        })?;
         self.inside.set(true);
         let done = act();
         self.inside.set(false);
@@ -364,11 +390,17 @@ impl Server {
 
     /// Locks the row of a study, as Optuna does before it adds a trial, so that numbers are given once and ids are committed in
     /// their order; the transaction's number is known from here on. How many objectives the study has, which never changes:
-    /// what else the same statement read might be from before it had the lock.
-    pub(super) fn lock_study(&self, study_id: i64) -> Result<usize, Kind> {
+    /// what else the same statement read might be from before it had the lock. What `ahead` asks is answered with it.
+    pub(super) fn lock_study(
+        &self,
+        study_id: i64,
+        ahead: impl FnOnce() -> Result<(), Kind>,
+    ) -> Result<usize, Kind> {
         let lock = "SELECT txid_current(),
                  (SELECT COUNT(*) FROM study_directions d WHERE d.study_id = s.study_id)
              FROM studies s WHERE s.study_id = ?1 FOR UPDATE OF s";
+        self.ask_ahead(lock, &[&study_id])?;
+        ahead()?;
         let found = self.first(lock, &[&study_id], |row| match row {
             [Value::Integer(number), Value::Integer(objectives)] => Ok((*number, *objectives)),
             _ => Err(Kind::Sql("a lock that gives no numbers".to_owned())),
@@ -376,6 +408,15 @@ impl Server {
         self.number.set(found.map(|(number, _)| number));
         let (_, objectives) = found.ok_or(Kind::UnknownStudy(study_id))?;
         usize::try_from(objectives).map_err(|error| Kind::Sql(error.to_string()))
+    }
+
+    /// The id of the next trial; `None`: the server has no counter for it.
+    pub(super) fn next_trial_id(&self) -> Result<Option<i64>, Kind> {
+        let next = self.first(NEXT_TRIAL_ID, &[], |row| match row {
+            [Value::Integer(id)] => Ok(Some(*id)),
+            _ => Ok(None),
+        })?;
+        Ok(next.flatten())
     }
 
     /// Stands for what is committed: which transactions have ended, and which are under way.

@@ -1,11 +1,12 @@
 //! A session on a PostgreSQL server, whose statements need not wait for each other: what nobody needs an answer to is
-//! kept and goes out together with the next that somebody does (pipelining), so that a transaction takes a few journeys to the
-//! server and not one a statement, while the others wait for its lock.
+//! kept and goes out together with the next that somebody does (pipelining), as does what somebody is going to ask, so that a
+//! transaction takes a few journeys to the server and not one a statement, while the others wait for its lock.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
+use futures_util::future::{try_join, try_join_all};
 use tokio::runtime::{self, Runtime};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
@@ -24,7 +25,19 @@ pub(super) struct Session {
     /// `None`: it has ended.
     transport: Option<Transport>,
     /// What goes out with the next statement that somebody waits for.
-    kept: Vec<(Statement, Vec<Parameter>)>,
+    kept: Vec<Kept>,
+    /// What was asked ahead and answered, and nobody has taken yet.
+    answers: Vec<(Question, Vec<Row>)>,
+}
+
+/// A statement, by our own text, with its parameters.
+type Question = (String, Vec<Parameter>);
+
+/// A statement that has not gone out yet.
+struct Kept {
+    statement: Statement,
+    /// Without a text nobody wants an answer.
+    question: (Option<String>, Vec<Parameter>),
 }
 
 impl Session {
@@ -53,6 +66,7 @@ impl Session {
             client,
             transport: Some(transport),
             kept: Vec::new(),
+            answers: Vec::new(),
         })
     }
 
@@ -63,12 +77,43 @@ impl Session {
 
     /// Keeps a statement for the next one that somebody waits for. An error that it gives is then that one's.
     pub(super) fn keep(&mut self, statement: Statement, parameters: Vec<Parameter>) {
-        self.kept.push((statement, parameters));
+        let question = (None, parameters);
+        self.kept.push(Kept {
+            statement,
+            question,
+        });
     }
 
-    /// Forgets what was kept.
+    /// Keeps a question for the next statement that somebody waits for; its answer is then there for [`Session::answer`].
+    pub(super) fn keep_question(&mut self, statement: Statement, (sql, parameters): Question) {
+        let question = (Some(sql), parameters);
+        self.kept.push(Kept {
+            statement,
+            question,
+        });
+    }
+
+    /// The rows that answer a question that was asked ahead, each once and in order; `None`: it was not.
+    pub(super) fn answer(
+        &mut self,
+        sql: &str,
+        parameters: &[Parameter],
+    ) -> Result<Option<Vec<Row>>, Error> {
+        let waits = |kept: &Kept| {
+            kept.question.0.as_deref() == Some(sql) && kept.question.1 == parameters
+        };
+        if self.kept.iter().any(waits) {
+            self.ask(async |_| Ok(()))?;
+        }
+        let is = |((text, with), _): &(Question, Vec<Row>)| text == sql && with == parameters;
+        let at = self.answers.iter().position(is);
+        Ok(at.map(|at| self.answers.remove(at).1))
+    }
+
+    /// Forgets what was kept, and what was asked ahead.
     pub(super) fn forget(&mut self) {
         self.kept.clear();
+        self.answers.clear();
     }
 
     /// Prepares a statement.
@@ -119,33 +164,34 @@ impl Session {
             client,
             transport,
             kept,
+            answers,
         } = self;
         let kept = std::mem::take(kept);
-        let mut sent: Vec<_> = (kept.iter())
-            .map(|(statement, parameters)| Box::pin(client.execute_raw(statement, parameters)))
-            .collect();
-        let mut asked = pin!(act(client));
-        runtime.block_on(poll_fn(|context| {
-            // Why the connection was lost says more than that it is closed.
-            let ended = transport.as_mut().map(|open| open.as_mut().poll(context));
-            if let Some(Poll::Ready(ended)) = ended {
-                *transport = None;
-                if let Err(error) = ended {
-                    return Poll::Ready(Err(error));
-                }
-            }
+        let send = async |kept: &Kept| {
+            let parameters = kept.question.1.iter();
+            let parameters: Vec<_> = parameters.map(|p| p as &(dyn ToSql + Sync)).collect();
+            client.query(&kept.statement, &parameters).await
+        };
+        let (rows, answer) = {
             // Each goes out when it is polled first, and the answers come in the same order.
-            let mut failed = None;
-            sent.retain_mut(|one| match one.as_mut().poll(context) {
-                Poll::Pending => true,
-                Poll::Ready(Ok(_)) => false,
-                Poll::Ready(Err(error)) => {
-                    failed.get_or_insert(error);
-                    false
+            let mut asked = pin!(try_join(try_join_all(kept.iter().map(send)), act(client)));
+            runtime.block_on(poll_fn(|context| {
+                // Why the connection was lost says more than that it is closed.
+                let ended = transport.as_mut().map(|open| open.as_mut().poll(context));
+                if let Some(Poll::Ready(ended)) = ended {
+                    *transport = None;
+                    if let Err(error) = ended {
+                        return Poll::Ready(Err(error));
+                    }
                 }
-            });
-            let answer = asked.as_mut().poll(context);
-            failed.map_or(answer, |error| Poll::Ready(Err(error)))
-        }))
+                asked.as_mut().poll(context)
+            }))?
+        };
+        for (kept, rows) in kept.into_iter().zip(rows) {
+            if let (Some(sql), parameters) = kept.question {
+                answers.push(((sql, parameters), rows));
+            }
+        }
+        Ok(answer)
     }
 }
