@@ -481,6 +481,7 @@ impl Batch<'_> {
     fn is_tried(&self, write: &Write, next: u64) -> Result<bool, Kind> {
         let Write::TrialCreated {
             since,
+            last,
             params,
             distributions,
             ..
@@ -493,7 +494,8 @@ impl Batch<'_> {
         }
         let alike: Vec<u64> = match rarest(params, distributions) {
             Some((name, value)) => {
-                let args: Args<'_> = &[&self.study_id, since, &name, &value];
+                let last = (*last).min(HIGHEST);
+                let args: Args<'_> = &[&self.study_id, since, &last, &name, &value];
                 self.conn.rows(ALIKE, args, |row| row.get(0))?
             }
             None => (*since..next).collect(),
@@ -564,6 +566,9 @@ impl Batch<'_> {
     }
 }
 
+/// The highest number that a trial can have: Optuna's column on a server has 32 bits.
+const HIGHEST: u64 = i32::MAX as u64;
+
 /// Asks ahead for what has to be known to write a batch: the trials that it is about, and whether the first new one is one.
 pub(super) fn ask_ahead(conn: &Connection, study_id: i64, writes: &[Write]) -> Result<(), Kind> {
     let (mut asked, mut is_first) = (BTreeSet::new(), true);
@@ -573,6 +578,7 @@ pub(super) fn ask_ahead(conn: &Connection, study_id: i64, writes: &[Write]) -> R
         };
         let Write::TrialCreated {
             since,
+            last,
             params,
             distributions,
             ..
@@ -584,7 +590,8 @@ pub(super) fn ask_ahead(conn: &Connection, study_id: i64, writes: &[Write]) -> R
         if std::mem::take(&mut is_first) {
             conn.ask_ahead(NEXT_NUMBER, &[&study_id])?;
             if let Some((name, value)) = rarest(params, distributions) {
-                conn.ask_ahead(ALIKE, &[&study_id, since, &name, &value])?;
+                let last = (*last).min(HIGHEST);
+                conn.ask_ahead(ALIKE, &[&study_id, since, &last, &name, &value])?;
             }
         }
         conn.ask_trial_id_ahead()?;

@@ -55,10 +55,12 @@ pub(super) fn repeats(
     study_id: i64,
     number: Option<u64>,
 ) -> Result<Vec<RepeatRecord>, Kind> {
+    // A server looks through all trials of the study, each time that a node looks: not where there is nothing to find.
     let query = "SELECT t.number, r.purpose, r.repeat, r.seed, r.state, r.value, r.attrs_json,
                 r.started, r.ended
          FROM trials t JOIN tune_repeats r ON r.trial_id = t.trial_id
          WHERE t.study_id = ?1 AND (t.number = ?2 OR ?2 IS NULL)
+             AND EXISTS (SELECT 1 FROM tune_repeats)
          ORDER BY t.number, r.purpose, r.repeat";
     let mut repeats: Vec<RepeatRecord> = conn.rows(query, &[&study_id, &number], record)?;
     if repeats.is_empty() {

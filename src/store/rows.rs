@@ -208,12 +208,12 @@ pub(super) fn put_params(
     conn.put("trial_params", "trial_id, param_name", columns, &rows)
 }
 
-/// The numbers of a study's trials, from one on, that have this value of a parameter, as it is stored. These trials first: a
-/// server without statistics would look through all parameters.
-pub(super) const ALIKE: &str = "WITH t AS MATERIALIZED
-         (SELECT trial_id, number FROM trials WHERE study_id = ?1 AND number >= ?2)
-     SELECT t.number FROM t JOIN trial_params r ON r.trial_id = t.trial_id AND r.param_name = ?3
-     WHERE r.param_value = ?4";
+/// The numbers of a study's trials, from one to another, that have this value of a parameter, as it is stored. Each trial's
+/// parameter is looked up: a server without statistics would look through those of all trials.
+pub(super) const ALIKE: &str = "SELECT t.number FROM trials t
+     WHERE t.study_id = ?1 AND t.number BETWEEN ?2 AND ?3
+         AND (SELECT r.param_value FROM trial_params r
+              WHERE r.trial_id = t.trial_id AND r.param_name = ?4) = ?5";
 
 /// The parameter, and its stored value, by which a trial is found with the same point: a number that next to none share, so that
 /// few are read while others wait for the study. `None`: there is no number among them.
