@@ -164,6 +164,7 @@ impl Study {
                 number,
                 last: number,
                 since: number,
+                study_seed: None,
                 params: params.clone(),
                 distributions: self.study.space().distributions(params),
                 user_attrs: Map::new(),

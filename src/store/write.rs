@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use device::GpuMinute;
 use memory::Entry;
 use search::space::{Domain, Params};
-use search::study::{AttemptId, Job, TrialState};
+use search::study::{AttemptId, Job, TrialState, derive_seed};
 use std::collections::BTreeMap;
 
 /// One write. A batch is one transaction: all of it is durable, or nothing.
@@ -26,6 +26,9 @@ pub enum Write {
         /// the same point.
         #[serde(default)]
         since: u64,
+        /// The study's seed, where the trial's own, which is among its user attributes, follows from it and the number.
+        #[serde(default)]
+        study_seed: Option<u64>,
         /// Parameters.
         params: Params,
         /// The distribution that held for each of them.
@@ -187,12 +190,23 @@ impl Write {
         self.job().filter(|job| !job.searches())
     }
 
-    /// The same about the trial of another number, if it concerns one. The log of an attempt is renamed with it.
+    /// The same about the trial of another number, if it concerns one: with the log of an attempt by that number, and the seed of
+    /// a new trial.
     pub fn under(&self, other: u64) -> Write {
         let mut write = self.clone();
         match &mut write {
-            Write::TrialCreated { number, .. }
-            | Write::TrialClaimed { number, .. }
+            Write::TrialCreated {
+                number,
+                study_seed,
+                user_attrs,
+                ..
+            } => {
+                *number = other;
+                if let (Some(study_seed), Some(seed)) = (study_seed, user_attrs.get_mut("seed")) {
+                    *seed = derive_seed(*study_seed, other, "trial").into();
+                }
+            }
+            Write::TrialClaimed { number, .. }
             | Write::TrialReclaimed { number, .. }
             | Write::Reported { number, .. }
             | Write::TrialFinished { number, .. }

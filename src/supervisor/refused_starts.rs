@@ -123,6 +123,7 @@ mod tests {
             number,
             last: u64::MAX,
             since: number,
+            study_seed: None,
             params: Params::new(),
             distributions: [].into(),
             user_attrs: Map::new(),

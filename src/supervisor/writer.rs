@@ -36,6 +36,9 @@ const SOON: Duration = Duration::from_millis(200);
 /// however busy others are in the file.
 const LOOKING: u32 = 20;
 
+/// But the next one is no later than this: one that took long may only have waited, for a server or while the machine slept.
+const LONGEST_WITHOUT_LOOK: Duration = Duration::from_secs(10);
+
 /// On a server, where every node looks at every write, all of a study is looked at no more often.
 const WHOLE: Duration = Duration::from_secs(5);
 
@@ -315,7 +318,8 @@ impl Writer {
             return Ok(());
         }
         self.look()?;
-        self.look_after = start + SOON.max(start.elapsed() * LOOKING);
+        let pause = SOON.max(start.elapsed() * LOOKING);
+        self.look_after = Instant::now() + pause.min(LONGEST_WITHOUT_LOOK);
         Ok(())
     }
 

@@ -130,6 +130,7 @@ fn start(number: u64) -> [Write; 2] {
             number,
             last: u64::MAX,
             since: number,
+            study_seed: None,
             params: Params::new(),
             distributions: [].into(),
             user_attrs: Map::new(),

@@ -153,6 +153,7 @@ fn created(number: u64) -> Write {
         number,
         last: u64::MAX,
         since: number,
+        study_seed: None,
         params: params(number),
         distributions: distributions(),
         user_attrs: object(json!({"seed": i64::MAX, "attempts": 1})),

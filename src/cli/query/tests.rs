@@ -119,6 +119,7 @@ fn start_of(number: u64) -> Vec<Write> {
             number,
             last: u64::MAX,
             since: number,
+            study_seed: None,
             params,
             distributions: [
                 ("optim.lr".to_owned(), lr),

@@ -148,6 +148,7 @@ fn created_at(number: u64, at: f64) -> Write {
         number,
         last: u64::MAX,
         since: number,
+        study_seed: None,
         params: Params::from([("lr".to_owned(), Value::Float(at))]),
         distributions: [("lr".to_owned(), lr())].into(),
         user_attrs: attrs(json!({"seed": 1234})),

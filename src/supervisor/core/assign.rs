@@ -106,6 +106,7 @@ impl Core {
             number,
             last: number.saturating_add(self.new_trials_wanted().saturating_sub(1)),
             since: self.nodes.first_unknown(number),
+            study_seed: Some(self.spec.seed),
             params: params.clone(),
             distributions: distributions.clone(),
             user_attrs: user_attrs.clone(),
@@ -122,7 +123,7 @@ impl Core {
     }
 
     /// A new trial's seed, and the user attribute that tells it.
-    fn seed_of(&self, number: u64) -> (u64, Map<String, Json>) {
+    pub(super) fn seed_of(&self, number: u64) -> (u64, Map<String, Json>) {
         let seed = study::derive_seed(self.spec.seed, number, "trial");
         let attrs = [("seed".to_owned(), seed.into())];
         (seed, attrs.into_iter().collect())

@@ -79,7 +79,7 @@ use study_progress::StudyProgress;
 
 /// A trial that an earlier run or another node has left, which waits to be run again.
 fn left_trial(left: &Reclaimable, spec: &StudySpec, mut trial: FrozenTrial) -> ActiveTrial {
-    // One that got another number than it was proposed for has that one's seed.
+    // In studies of earlier versions, one that got another number than it was proposed for has that one's seed.
     let recorded = trial.user_attrs.get("seed").and_then(Json::as_u64);
     let derived = || study::derive_seed(spec.seed, left.number, "trial");
     let seed = recorded.unwrap_or_else(derived);

@@ -79,6 +79,9 @@ impl Core {
             self.nodes.unseen.extend(unseen);
             if let Some(mut active) = self.active.remove(&before) {
                 active.trial.number = *to;
+                let (seed, attrs) = self.seed_of(*to);
+                active.seed = seed;
+                active.trial.user_attrs.extend(attrs);
                 self.active.insert(now, active);
             }
             for jobs in [&mut self.retry, &mut self.memory.held] {

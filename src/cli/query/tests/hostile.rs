@@ -38,6 +38,7 @@ fn study_of(path: &Path, text: &str, detail: &str) -> Store {
             number: 0,
             last: u64::MAX,
             since: 0,
+            study_seed: None,
             params: [(text.to_owned(), Value::from(text))].into(),
             distributions: [(text.to_owned(), Domain::Categorical { choices })].into(),
             user_attrs: attrs.clone(),

@@ -8,6 +8,7 @@ fn begin_trial(store: &mut Store, study: i64, run: i64, number: u64) {
         number,
         last: u64::MAX,
         since: number,
+        study_seed: None,
         params: Params::new(),
         distributions: Default::default(),
         user_attrs: Map::new(),

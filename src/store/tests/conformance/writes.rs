@@ -40,6 +40,7 @@ fn a_trial_is_read_as_it_was_written() {
             number: 0,
             last: u64::MAX,
             since: 0,
+            study_seed: None,
             params: params.clone(),
             distributions: distributions.clone(),
             user_attrs: user.clone(),
@@ -346,6 +347,7 @@ fn writes_that_make_no_sense_are_refused() {
         number: 1,
         last: u64::MAX,
         since: 1,
+        study_seed: None,
         params: [("c".to_owned(), Value::from("x"))].into(),
         distributions: [(
             "c".to_owned(),
