@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, json};
 
-use super::active_trial::End;
+use super::active_trial::{End, memory_constraint};
 use super::admission::{Admission, DeviceMemory, MemoryRequest, Reservation, admit};
 use super::slot::Slot;
 use super::{Core, remember};
@@ -422,9 +422,9 @@ impl Core {
     pub(super) fn refuse_for_memory(&mut self, job: Job, device: Device, needs: u64, has: u64) {
         let mut user_attrs = Map::new();
         let predicted = self.active.get(&job).and_then(|l| l.predicted);
-        let (what, constraint) = match device {
-            Device::Cpu => ("host.memory", "constraints:host_memory"),
-            Device::Cuda(_) => ("gpu.alone", "constraints:gpu_memory"),
+        let what = match device {
+            Device::Cpu => "host.memory",
+            Device::Cuda(_) => "gpu.alone",
         };
         let message = format!(
             "it is predicted to need at least {} of {device}'s memory, and {} may be used ({what})",
@@ -444,7 +444,8 @@ impl Core {
             user_attrs.insert("predicted_memory_mb".into(), figures);
         }
         let excess = needs as f64 / has.max(1) as f64 - 1.0;
-        let system_attrs = [(constraint.to_owned(), json!(excess.max(1e-3)))];
+        let constraint = memory_constraint(device == Device::Cpu).to_owned();
+        let system_attrs = [(constraint, json!(excess.max(1e-3)))];
         self.memory.held.remove(&job);
         self.finish(
             job,
