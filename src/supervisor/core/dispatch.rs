@@ -387,7 +387,7 @@ impl Core {
     pub(super) fn spawn(&mut self, slot: usize, reserved: Option<Job>) {
         let worker = self.next_worker;
         self.next_worker += 1;
-        let expandable = self.ledger.expandable();
+        let expandable = self.device_facts.expandable();
         let mut started = Worker::new(worker, reserved, self.now);
         started.held.plain = !expandable;
         self.slots[slot].state = State::Held(Box::new(started));

@@ -6,6 +6,7 @@ use serde_json::{Map, json};
 
 use super::active_trial::{End, memory_constraint};
 use super::admission::{Admission, DeviceMemory, MemoryRequest, Reservation, admit};
+use super::shortage::TOLD_EVERY;
 use super::slot::Slot;
 use super::{Core, remember};
 use crate::Now;
@@ -21,9 +22,6 @@ pub(super) const SURE: usize = 20;
 
 /// What a worker without an attempt takes of its GPU, in bytes, until one has measured its context.
 const CONTEXT: u64 = 512 << 20;
-
-/// Between two words about waiting for other people's processes.
-const TOLD_EVERY: Now = Now::from_secs(600);
 
 /// How many recent predictions say what the next trial will need.
 const RECENT: usize = 20;
@@ -134,7 +132,7 @@ impl Core {
             Device::Cpu => (self.machine.host())
                 .map_or((0, 0), |h| (h.total, h.total.saturating_sub(h.available))),
             Device::Cuda(index) => {
-                let told = self.ledger.capacities.get(&device).copied();
+                let told = self.device_facts.capacities.get(&device).copied();
                 let gpu = self.machine.gpu(index);
                 let total = gpu.map(|g| g.memory_total).filter(|total| *total > 0);
                 let used = gpu.map_or(0, |g| g.memory_used);
