@@ -14,7 +14,7 @@ use tokio_postgres::error::SqlState;
 use super::address::{self, Address};
 use super::cells::{Cell, Parameter};
 use super::session::Session;
-use super::{Args, Kind, Purpose};
+use super::{Args, Intent, Kind};
 
 /// How long a connection may take to be made.
 const CONNECTING: Duration = Duration::from_secs(10);
@@ -309,12 +309,12 @@ impl Server {
 
     pub(super) fn transaction<T>(
         &self,
-        purpose: Purpose,
+        intent: Intent,
         act: impl FnOnce() -> Result<T, Kind>,
     ) -> Result<T, Kind> {
-        let begin = match purpose {
-            Purpose::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-            Purpose::Write => "BEGIN",
+        let begin = match intent {
+            Intent::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            Intent::Write => "BEGIN",
         };
         self.number.set(None);
         // A connection that was lost since it was last used is found out here, where nothing is lost with it.
