@@ -99,9 +99,8 @@ impl Session {
         sql: &str,
         parameters: &[Parameter],
     ) -> Result<Option<Vec<Row>>, Error> {
-        let waits = |kept: &Kept| {
-            kept.question.0.as_deref() == Some(sql) && kept.question.1 == parameters
-        };
+        let waits =
+            |kept: &Kept| kept.question.0.as_deref() == Some(sql) && kept.question.1 == parameters;
         if self.kept.iter().any(waits) {
             self.ask(async |_| Ok(()))?;
         }
