@@ -90,6 +90,14 @@ impl<'a> Fields<'a> {
         json.as_i64().ok_or_else(|| self.wrong(name, expected))
     }
 
+    /// A step: no more than the column of a server's database has room for, and the same for a file.
+    pub fn step(&self, name: &str) -> Result<i64, String> {
+        let expected = "an integer of at most 32 bits";
+        let step = self.required(name, expected)?.as_i64();
+        let step = step.filter(|step| i32::try_from(*step).is_ok());
+        step.ok_or_else(|| self.wrong(name, expected))
+    }
+
     /// A positive integer, or `null`; not to be left out.
     pub fn positive_or_null(&self, name: &str) -> Result<Option<i64>, String> {
         let expected = "an integer of at least 1, or null";

@@ -103,7 +103,7 @@ fn add(fields: &Fields) -> Result<Request, String> {
 fn report(fields: &Fields) -> Result<Request, String> {
     Ok(Request::Report {
         id: fields.unsigned("id", ID)?,
-        step: fields.integer("step")?,
+        step: fields.step("step")?,
         value: fields.number("value", "a number")?,
     })
 }

@@ -362,8 +362,9 @@ fn must_be_free(storage: &Place, name: &str) -> Result<(), Failure> {
     let waiting = spool::waiting(&storage.own_files(), name);
     if waiting > 0 {
         return Err(Failure::storage(format!(
-            "{waiting} results of an earlier study {name} wait in {}; put its database back, or choose \
+            "an earlier study {name} has left {} in {} that no database has; put its own back, or choose \
              another name with --as NEW",
+            spool::count_text(waiting),
             storage.own_files().display()
         )));
     }

@@ -43,7 +43,7 @@ pub(super) fn delete(common: &Common, args: &DeleteArgs) -> Result<Exit, Failure
     if !args.yes {
         confirmed(&study)?;
     }
-    let places = places_of(&storage.files(), &study.name);
+    let places = places_of(&storage.files(), &storage.own_files(), &study.name);
     must_be_own(&places)?;
     patiently(PATIENCE, &mut warn(common), || {
         let mut store = Store::open_existing(&storage)?;
@@ -122,10 +122,10 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
         )));
     }
     drop(store);
-    let dir = storage.files();
+    let own = storage.own_files();
     let _lock = locked(&storage, &study, old)?;
     // A run that has just ended may have left one until then.
-    let waiting = spool::waiting(&storage.own_files(), old);
+    let waiting = spool::waiting(&own, old);
     if waiting > 0 {
         return Err(Failure::storage(format!(
             "{}; rename the study after that",
@@ -133,7 +133,7 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
         )));
     }
     let _new = StudyLock::take(&storage, new, &LockOwner::this_process())?;
-    let moves = moves(&dir, old, new)?;
+    let moves = moves((&storage.files(), &own), old, new)?;
     patiently(PATIENCE, &mut warn(common), || {
         let mut store = Store::open_existing(&storage)?;
         store.hold(study.study_id)?;
@@ -149,7 +149,7 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
         })?;
     }
     // Held by nobody else; one that cannot be removed only lies there.
-    let _ = std::fs::remove_file(files::paths::lock_of(&dir, old));
+    let _ = std::fs::remove_file(files::paths::lock_of(&own, old));
     let from = old.clone();
     acknowledge(
         common,
@@ -160,10 +160,16 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
     )
 }
 
-/// The places that a study has, and where they go. The lock file stays: locks have names of their own.
-fn moves(dir: &Path, old: &str, new: &str) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
-    let lock = files::paths::lock_of(dir, old);
-    let pairs = places_of(dir, old).into_iter().zip(places_of(dir, new));
+/// The places that a study has, and where they go; `own` is the directory of what only this node writes. The lock file stays:
+/// locks have names of their own.
+fn moves(
+    (dir, own): (&Path, &Path),
+    old: &str,
+    new: &str,
+) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
+    let lock = files::paths::lock_of(own, old);
+    let places = |study: &str| places_of(dir, own, study);
+    let pairs = places(old).into_iter().zip(places(new));
     let moves: Vec<_> = pairs
         .filter(|(from, _)| from.exists() && *from != lock)
         .collect();

@@ -66,7 +66,7 @@ pub use problem::{Problem, Problems, Source, hint, nearest_command};
 pub use resolve::{Input, check_name, resolve, resolve_and_show, resolve_partly, resolve_text};
 pub use schema::{TITLE, schema};
 pub use show::{Shown, as_json, as_toml};
-pub use values::duration;
+pub use values::{CENTURY, duration};
 
 pub use spec::{
     Deadline, Objective, Operation, Parallel, Standby, StudySpec, SupervisorPolicy, TestPolicy,

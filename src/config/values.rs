@@ -101,6 +101,11 @@ pub(super) fn value_of(ty: KeyType, node: &Node, base: Base) -> Result<Value, St
     };
     found.ok_or_else(|| match (ty, text) {
         (KeyType::Choice(words), Some(t)) => format!("{ty}{}", hint(t, words.iter().copied())),
+        (ty @ (KeyType::Duration { .. } | KeyType::DurationOrAuto), Some(t))
+            if humantime::parse_duration(t).is_ok_and(|time| time > CENTURY) =>
+        {
+            format!("{ty}, and no more than 100 years")
+        }
         (ty, _) => ty.to_string(),
     })
 }
@@ -194,9 +199,13 @@ fn missing(document: &Document, key: &Key) -> Problem {
     Problem::new(&source, key.name, "nothing", expected)
 }
 
-/// `10m`, `7h30m`.
+/// A hundred years: of a longer time the end may be later than a clock can tell.
+pub const CENTURY: Duration = Duration::from_secs(100 * 31_557_600);
+
+/// `10m`, `7h30m`; no more than [`CENTURY`].
 pub fn duration(text: &str) -> Option<Duration> {
-    humantime::parse_duration(text).ok()
+    let time = humantime::parse_duration(text).ok()?;
+    (time <= CENTURY).then_some(time)
 }
 
 /// The bytes of a size: `64MiB`, `4 GB`, 1000.
@@ -248,6 +257,15 @@ mod tests {
         assert_eq!(expand("~"), "/home/me");
         assert_eq!(expand("~other/m"), "/p/configs/~other/m");
         assert_eq!(expand("/abs"), "/abs");
+    }
+
+    #[test]
+    fn the_end_of_every_time_can_be_told() {
+        assert_eq!(duration("7h30m"), Some(Duration::from_secs(27_000)));
+        assert_eq!(duration("100y"), Some(CENTURY));
+        for long in ["101y", "584000000000y", "18446744073709551615s"] {
+            assert_eq!(duration(long), None, "{long}");
+        }
     }
 
     #[test]

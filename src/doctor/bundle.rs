@@ -37,13 +37,14 @@ const SECRET: &str = r"(?i)key|token|secret|passw|passphrase|credential|auth|coo
 /// The same in any text, where `KeyError` and `tokens` are harmless.
 const SECRET_IN_TEXT: &str = r"api[_-]?key|[a-z]_key\b|-key\b|token\b|secret|passw|passphrase|\bpwd\b|credential|auth\b|authorization|cookie";
 
-/// Variables that are named like one and are none: the working directory.
-const NO_SECRETS: [&str; 2] = ["PWD", "OLDPWD"];
+/// Variables that are named like one and are none: the working directory, and how many tokenisers work at once.
+const NO_SECRETS: [&str; 3] = ["PWD", "OLDPWD", "TOKENIZERS_PARALLELISM"];
 
 /// Variables that may be told, by name.
 pub fn allowed(variables: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
     let tells = |name: &str| {
-        ALLOWED.iter().any(|begin| name.starts_with(begin)) && !secret().is_match(name)
+        let harmless = NO_SECRETS.contains(&name) || !secret().is_match(name);
+        ALLOWED.iter().any(|begin| name.starts_with(begin)) && harmless
     };
     variables
         .iter()
@@ -146,6 +147,7 @@ mod tests {
             "AWS_SECRET_ACCESS_KEY",
             "HF_TOKEN",
             "TORCH_AUTH",
+            "TOKENIZERS_PARALLELISM",
             "HOME",
         ];
         let variables = names.map(|name| (name.to_owned(), "x".to_owned()));
@@ -153,7 +155,7 @@ mod tests {
         let told = allowed(&variables);
         assert_eq!(
             told.keys().copied().collect::<Vec<_>>(),
-            ["CUDA_HOME", "LD_PRELOAD"]
+            ["CUDA_HOME", "LD_PRELOAD", "TOKENIZERS_PARALLELISM"]
         );
     }
 

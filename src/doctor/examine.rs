@@ -420,7 +420,7 @@ impl Examiner<'_> {
             .failed(time, report.ticks, taken, report.printed);
         self.lifetimes.stood(stood);
         self.failed_at.extend(notes.place());
-        if !self.matrix.is_it(&failure) {
+        if !self.matrix.matches(&failure) {
             self.matrix.failures.push(failure);
         }
         if self.failing.is_empty() {
@@ -535,7 +535,10 @@ impl Examiner<'_> {
         if let Some(crash) = crash.filter(|f| self.matrix.unmasks(settings, f)) {
             self.unmask(crash, &seen);
         }
-        let it = seen.failure.as_ref().is_some_and(|f| self.matrix.is_it(f));
+        let it = seen
+            .failure
+            .as_ref()
+            .is_some_and(|f| self.matrix.matches(f));
         if it && *settings == BTreeSet::from([Setting::Change(Change::Seed)]) {
             self.failed_at.extend(seen.notes.place());
             self.see();

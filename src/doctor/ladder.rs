@@ -83,22 +83,16 @@ impl fmt::Display for Rung {
 impl Rung {
     /// The rung of this name, as [`Rung`] is displayed.
     pub fn named(name: &str) -> Option<Rung> {
-        let fixed = [
-            Rung::Environment,
-            Rung::Fill,
-            Rung::MatrixProduct,
-            Rung::Convolution,
-            Rung::Memory,
-            Rung::ExpandableSegments,
-            Rung::Uncached,
-            Rung::Data,
-            Rung::Model,
-            Rung::Pipeline { real: false },
-            Rung::Pipeline { real: true },
-            Rung::LongestKernel,
-            Rung::Supervision,
-        ];
-        if let Some(found) = fixed.into_iter().find(|rung| rung.to_string() == name) {
+        // Some task's: what its losses, parts and threads are, the name says.
+        let some = TaskFacts {
+            learns: true,
+            parts: vec!["some".to_owned()],
+            losses: Vec::new(),
+            computes: true,
+            threads: 1,
+        };
+        let mut fixed = rungs(&some).into_iter();
+        if let Some(found) = fixed.find(|rung| rung.to_string() == name) {
             return Some(found);
         }
         let (first, rest) = name.split_once('.')?;

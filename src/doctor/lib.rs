@@ -7,9 +7,9 @@ pub mod causes;
 pub mod change;
 pub mod check;
 mod crossed_locks;
+mod ctypes;
 pub mod examine;
 pub mod failed_at;
-mod foreign;
 pub mod hypothesis;
 pub mod inside;
 pub mod ladder;
@@ -32,7 +32,6 @@ pub mod silent;
 pub mod statistics;
 pub mod texts;
 
-#[cfg(test)]
 #[cfg(test)]
 mod recorded_tests;
 

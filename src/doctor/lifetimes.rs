@@ -122,39 +122,19 @@ impl Lifetimes {
         bounds: Bounds,
     ) -> Limits {
         let slower = settings.iter().map(Setting::slowdown).fold(1.0, f64::max);
-        let has = |change: Change| settings.contains(&Setting::Change(change));
-        // Smaller batches are more of them.
-        let smaller = match (has(Change::OneRow), has(Change::HalfBatch)) {
-            (true, _) => notes.batch_size().max(1),
-            (false, true) => 2,
-            (false, false) => 1,
-        };
+        let smaller = smaller(settings, notes);
         // Another order of the rows may come to the same row at the end of a pass.
         let pass = notes.pass() + 1;
         let enough = |taken: u64| {
             let longer = taken * u64::from(OUTLIVES) + 2;
             longer.max(pass.min(longer * PASS_SHARE)) * smaller
         };
-        let idle = Lifetimes::idle(bounds);
         let loops = (bounds.budget / LOOP_SHARE).max(LEAST_LOOP);
         let loops = bounds.deadline.unwrap_or(loops).mul_f64(slower);
-        // What has not failed is traced to its end, where that is not too long: some mistakes show early, others where the
-        // best state is loaded.
-        let looked = settings.contains(&Setting::Trace) && self.slowest.is_none();
-        let looked = self.whole.filter(|_| looked);
-        let looked = looked.map(|whole| (whole * TRACED_FOR).max(bounds.budget / LOOKED_SHARE));
-        let survived = self.slowest.map(|slowest| {
-            let time = (slowest * OUTLIVES).max(slowest + AT_LEAST).mul_f64(slower);
-            // A standstill has to be seen before it counts as going on.
-            if bounds.hangs {
-                time + idle.max(self.stood) * 2
-            } else {
-                time
-            }
-        });
+        let survived = self.outlived(slower, bounds);
         let least = self.least(as_it_is, bounds).map(|l| l.mul_f64(slower));
         Limits {
-            idle,
+            idle: Lifetimes::idle(bounds),
             // A program that fails late may be silent for longer.
             loops: (survived.is_none() || bounds.hangs).then_some(loops),
             deadline: match survived {
@@ -163,7 +143,7 @@ impl Lifetimes {
             },
             survived: survived
                 .map(|time| time.max(least.unwrap_or_default()))
-                .or(looked),
+                .or_else(|| self.looked_through(settings, bounds)),
             work: self.work.unwrap_or(0),
             taken: self.taken.unwrap_or(0) * smaller,
             smaller: smaller > 1,
@@ -171,6 +151,25 @@ impl Lifetimes {
             batches: self.batches.map(enough).filter(|_| least.is_none()),
             until: bounds.until,
         }
+    }
+
+    /// After how long a run has outlived the failing ones; `None`: there are none.
+    fn outlived(&self, slower: f64, bounds: Bounds) -> Option<Duration> {
+        let slowest = self.slowest?;
+        let time = (slowest * OUTLIVES).max(slowest + AT_LEAST).mul_f64(slower);
+        // A standstill has to be seen before it counts as going on.
+        Some(match bounds.hangs {
+            true => time + Lifetimes::idle(bounds).max(self.stood) * 2,
+            false => time,
+        })
+    }
+
+    /// How long a command that has not failed is traced: to its end, where that is not too long. Some mistakes show early,
+    /// others where the best state is loaded.
+    fn looked_through(&self, settings: &BTreeSet<Setting>, bounds: Bounds) -> Option<Duration> {
+        let looked = settings.contains(&Setting::Trace) && self.slowest.is_none();
+        let whole = self.whole.filter(|_| looked)?;
+        Some((whole * TRACED_FOR).max(bounds.budget / LOOKED_SHARE))
     }
 
     /// How long a run is let run on at least, however many batches it takes: to its own end where little is saved by not
@@ -181,6 +180,16 @@ impl Lifetimes {
         let near = |(whole, slowest): &(Duration, Duration)| *whole <= *slowest * OUTLIVES;
         let to_the_end = self.whole.zip(self.slowest).filter(near);
         follow.max(to_the_end.map(|(whole, _)| whole * 2))
+    }
+}
+
+/// So many times as many batches are taken under these settings, as they are smaller.
+fn smaller(settings: &BTreeSet<Setting>, notes: &Notes) -> u64 {
+    let has = |change: Change| settings.contains(&Setting::Change(change));
+    match (has(Change::OneRow), has(Change::HalfBatch)) {
+        (true, _) => notes.batch_size().max(1),
+        (false, true) => 2,
+        (false, false) => 1,
     }
 }
 

@@ -104,13 +104,13 @@ pub enum Step {
 
 impl Matrix {
     /// Whether a failure is the one that is looked for.
-    pub fn is_it(&self, failure: &Signature) -> bool {
+    pub fn matches(&self, failure: &Signature) -> bool {
         self.failures.iter().any(|known| known.same(failure))
     }
 
     /// Whether a failure is of that kind and at that line, whatever its words: a loader's process words an error otherwise
     /// than the program itself.
-    pub fn is_there(&self, failure: &Signature) -> bool {
+    pub fn matches_place(&self, failure: &Signature) -> bool {
         let mut known = self.failures.iter();
         known.any(|known| {
             known.line.is_some() && (known.fault, &known.line) == (failure.fault, &failure.line)
@@ -118,7 +118,7 @@ impl Matrix {
     }
 
     /// Whether a failure is an exception of that class: of one row alone a library may say otherwise what is wrong with it.
-    pub fn is_alike(&self, failure: &Signature) -> bool {
+    pub fn matches_class(&self, failure: &Signature) -> bool {
         let class = |s: &Signature| Some(s.message.split_once(':')?.0.to_owned());
         let mut known = self.failures.iter();
         class(failure).is_some_and(|of| known.any(|known| class(known).as_ref() == Some(&of)))
@@ -129,7 +129,7 @@ impl Matrix {
     pub fn unmasks(&self, settings: &BTreeSet<Setting>, failure: &Signature) -> bool {
         let without = *settings == BTreeSet::from([Setting::Change(Change::Workers0)]);
         let died = (self.evidence.signs).contains(&Sign::LoaderWorkerDied);
-        without && died && failure.is_crash() && !self.is_it(failure)
+        without && died && failure.is_crash() && !self.matches(failure)
     }
 
     /// The runs of a setting alone.
@@ -172,7 +172,7 @@ impl Matrix {
     }
 
     /// Whether it no longer fails under settings that somebody could keep.
-    fn goes_round(&self, settings: &BTreeSet<Setting>, series: &Series) -> bool {
+    fn is_workaround(&self, settings: &BTreeSet<Setting>, series: &Series) -> bool {
         let kept = !settings.iter().any(Setting::only_tells);
         kept && self.verdict(settings, series) == Verdict::Cleared
     }
@@ -260,7 +260,7 @@ impl Matrix {
         let mut all = settings.iter();
         match (all.next(), all.next()) {
             (Some(Setting::Change(change)), None) => Some(*change),
-            _ => (settings.iter().all(file) && self.goes_round(settings, series))
+            _ => (settings.iter().all(file) && self.is_workaround(settings, series))
                 .then_some(Change::NoLeftovers),
         }
     }
@@ -355,7 +355,7 @@ impl Matrix {
             (false, true) => 0,
         };
         let cleared = self.series.iter().find(|(settings, series)| {
-            self.goes_round(settings, series)
+            self.is_workaround(settings, series)
                 && settings.len() == 1
                 && series.runs.all < needed + more(settings)
         });
@@ -520,7 +520,7 @@ impl Matrix {
     /// The two settings that most likely end it together, where none does alone and the cause is in doubt.
     pub fn best_pair(&self) -> Option<BTreeSet<Setting>> {
         let cleared =
-            |(settings, series): &(BTreeSet<Setting>, Series)| self.goes_round(settings, series);
+            |(settings, series): &(BTreeSet<Setting>, Series)| self.is_workaround(settings, series);
         if self.is_sure() || self.series.iter().any(cleared) {
             return None;
         }
@@ -557,7 +557,9 @@ impl Matrix {
         let mut found: Vec<Setting> = self
             .series
             .iter()
-            .filter(|(settings, series)| settings.len() == 1 && self.goes_round(settings, series))
+            .filter(|(settings, series)| {
+                settings.len() == 1 && self.is_workaround(settings, series)
+            })
             .filter_map(|(settings, _)| settings.first().cloned())
             .collect();
         // Of changes of many things at once, and one of them, the one says more.

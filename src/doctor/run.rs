@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::signature::{Hang, RunEnd};
-use crate::{crossed_locks, foreign, mapped, pipes};
+use crate::{crossed_locks, ctypes, mapped, pipes};
 use fault::Death;
 use process::child::{self, ChildState, GroupLeader};
 use process::evidence::oom_kills;
@@ -200,7 +200,7 @@ pub fn run(
         outside: Outside {
             unread,
             cut: cut_under(&end, &mapped, dir),
-            untyped_call: foreign::untyped_call(&end),
+            untyped_call: ctypes::untyped_call(&end),
             crossed_locks: crossed_locks::crossed(&end),
             processor_time: used_up(&end, limited),
         },

@@ -44,20 +44,35 @@ pub fn rejected_of(dir: &Path, study: &str) -> PathBuf {
         .join(format!("{}.jsonl", part(study)))
 }
 
-/// All files and directories that a study may have, its lock file last.
-pub fn places_of(dir: &Path, study: &str) -> Vec<PathBuf> {
+/// All files and directories that a study may have, its lock file last. What only one node writes is in `own`, which is `dir`
+/// itself where a database has no nodes.
+pub fn places_of(dir: &Path, own: &Path, study: &str) -> Vec<PathBuf> {
     vec![
         logs_dir(dir, study),
         dir.join(checkpoints_dir(study)),
         dir.join(weights_dir(study)),
         ledger_of(dir, study),
-        spool_of(dir, study),
-        rejected_of(dir, study),
-        lock_of(dir, study),
+        spool_of(own, study),
+        rejected_of(own, study),
+        lock_of(own, study),
     ]
 }
 
 /// The lock file of a study.
 pub fn lock_of(dir: &Path, study: &str) -> PathBuf {
     dir.join("locks").join(format!("{}.lock", part(study)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_node_alone_writes_lies_in_its_own_directory() {
+        let own = Path::new("/d/nodes/a.d");
+        let places = places_of(Path::new("/d"), own, "s");
+        let is_own: Vec<bool> = places.iter().map(|p| p.starts_with(own)).collect();
+        assert_eq!(is_own, [false, false, false, false, true, true, true]);
+        assert_eq!(places.last(), Some(&lock_of(own, "s")));
+    }
 }

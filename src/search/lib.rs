@@ -17,6 +17,7 @@
 
 mod ask_tell;
 pub mod importance;
+mod options;
 pub mod outlook;
 pub mod pruner;
 pub mod sampler;

@@ -13,7 +13,7 @@ use super::rows::{
     OF_STUDIES, SYSTEM, USER, check_values, new_trial, next_number, put_attributes, put_params,
     put_reports, put_values,
 };
-use super::sql::{Connection, Purpose as For};
+use super::sql::{Connection, Intent};
 use super::studies::named;
 use super::{HeldBy, Store, StoreError, StoreErrorKind as Kind, TrialSummary, Write, Written};
 use messages::clock::to_store as stamp;
@@ -71,7 +71,7 @@ impl Store {
         writes: &[Write],
         act: impl FnOnce(&Batch<'_>) -> Result<T, Kind>,
     ) -> Result<T, Kind> {
-        let done = self.conn.transaction(For::Write, |conn| {
+        let done = self.conn.transaction(Intent::Write, |conn| {
             let objectives = conn.lock_study(study_id, || ask_ahead(conn, study_id, writes))?;
             let batch = Batch {
                 conn,

@@ -50,8 +50,13 @@ pub struct Reclaimable {
 impl Reclaimable {
     /// The attempt to make next.
     pub fn next_attempt(&self) -> u32 {
-        self.attempts.last().map_or(0, |last| last.attempt + 1)
+        next_attempt(&self.attempts)
     }
+}
+
+/// The attempt to make after these.
+pub(super) fn next_attempt(attempts: &[AttemptRecord]) -> u32 {
+    attempts.last().map_or(0, |last| last.attempt + 1)
 }
 
 /// The table that holds the attempts for a purpose, and its key but for the attempt's number: the columns, and the

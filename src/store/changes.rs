@@ -270,12 +270,16 @@ pub fn overtaken(
     }
 }
 
+/// Attributes of a study that say what has come of its repeats and tests.
+const OF_REPEATS: [&str; 2] = ["selection", "test"];
+
 /// Whether a write says what follows from an end that was left out of the same batch: that does not stand either.
 pub fn follows_from_late(write: &Write, late: &[Write]) -> bool {
-    matches!(write, Write::StudyAttributes { .. })
-        && late
-            .iter()
-            .any(|late| matches!(late, Write::RepeatFinished { .. }))
+    let Write::StudyAttributes { user_attrs } = write else {
+        return false;
+    };
+    let is_end = |late: &Write| matches!(late, Write::RepeatFinished { .. });
+    OF_REPEATS.iter().any(|name| user_attrs.contains_key(*name)) && late.iter().any(is_end)
 }
 
 impl Store {
@@ -637,4 +641,27 @@ fn glimpse(
         held_by: HeldBy::of(run, live, asks),
         struck: row.get(2)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Map, json};
+
+    #[test]
+    fn of_a_late_repeat_only_selection_and_test_follow() {
+        let late = [Write::RepeatFinished {
+            job: Job::repeat(3, 1),
+            seed: 7,
+            state: TrialState::Complete,
+            value: Some(0.5),
+            user_attrs: Map::new(),
+        }];
+        let about = |name: &str| Write::study_attribute(name, json!(1));
+        for name in ["selection", "test"] {
+            assert!(follows_from_late(&about(name), &late));
+            assert!(!follows_from_late(&about(name), &[]));
+        }
+        assert!(!follows_from_late(&about("slots_given_up"), &late));
+    }
 }

@@ -5,7 +5,7 @@ use super::rows::{OF_STUDY, OF_TRIAL};
 use super::schema::{
     MIGRATIONS, OPTUNA, OPTUNA_LIBRARY, OPTUNA_OLDER_REVISIONS, OPTUNA_REVISION, OPTUNA_SCHEMA,
 };
-use super::sql::{Connection, Purpose};
+use super::sql::{Connection, Intent};
 
 /// What a file holds before anything is done to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub(super) fn migrate(conn: &Connection, now: &str) -> Result<(), Kind> {
     if inspect(conn)? == done {
         return Ok(());
     }
-    conn.transaction(Purpose::Write, |tx| {
+    conn.transaction(Intent::Write, |tx| {
         tx.lock_tables()?;
         let applied = match inspect(tx)? {
             Contents::Empty => {

@@ -18,7 +18,7 @@ use super::file::{
 use super::leases::live_runs;
 use super::log::{self, Watch};
 use super::migrate::{Contents, check_triggers, inspect, migrate};
-use super::sql::{Connection, Purpose};
+use super::sql::{Connection, Intent};
 #[cfg(feature = "postgres")]
 use super::sql::{Server, address::Address};
 use super::{Place, StoreError, StoreErrorKind as Kind};
@@ -251,7 +251,7 @@ impl Store {
     /// # Errors
     /// Another program holds the lock, or the database cannot be written at all.
     pub fn probe_lock(&self) -> Result<(), StoreError> {
-        let nothing = self.conn.transaction(Purpose::Write, |_| Ok(()));
+        let nothing = self.conn.transaction(Intent::Write, |_| Ok(()));
         nothing.map_err(|kind| self.at(kind))
     }
 
@@ -289,7 +289,7 @@ impl Store {
         &self,
         query: impl FnOnce(&Connection) -> Result<T, Kind>,
     ) -> Result<T, StoreError> {
-        let answer = self.conn.transaction(Purpose::Read, query);
+        let answer = self.conn.transaction(Intent::Read, query);
         answer.map_err(|kind| self.at(kind))
     }
 
@@ -298,7 +298,7 @@ impl Store {
         &mut self,
         change: impl FnOnce(&Connection) -> Result<T, Kind>,
     ) -> Result<T, StoreError> {
-        let changed = self.conn.transaction(Purpose::Write, change);
+        let changed = self.conn.transaction(Intent::Write, change);
         changed.map_err(|kind| self.at(kind))
     }
 

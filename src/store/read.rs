@@ -182,6 +182,24 @@ pub(super) enum Which<'a> {
     These(&'a [u64]),
 }
 
+/// The condition on the trials `t`: only those with such a value of this column, or in this state. Its parameter comes
+/// after those that are there.
+fn condition<'a>(
+    conn: &Connection,
+    (only, state): (Option<&'a String>, Option<TrialState>),
+    column: &str,
+    args: &mut Vec<&'a dyn ToSql>,
+) -> String {
+    match (only, state) {
+        (Some(only), _) => {
+            args.push(only);
+            conn.among_numbers(&format!("t.{column}"), &format!("?{}", args.len()))
+        }
+        (None, Some(state)) => format!("t.state = '{state}'"),
+        (None, None) => "TRUE".to_owned(),
+    }
+}
+
 /// Collects the rows of several tables into trials.
 pub(super) struct Reader<'a> {
     conn: &'a Connection,
@@ -189,7 +207,7 @@ pub(super) struct Reader<'a> {
     /// The numbers, and once the trials are read their row ids, as a JSON array; `None`: all trials.
     only: Option<String>,
     state: Option<TrialState>,
-    /// The third parameter of a query that has one: keys, as a JSON array.
+    /// The second parameter of a query that has one: keys, as a JSON array.
     keys: Option<String>,
     pub(super) trials: Vec<FrozenTrial>,
     /// Position in `trials` by row id.
@@ -221,23 +239,16 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// The condition on the trials `t`, whose second parameter is `only`: values of this column.
-    fn condition(&self, column: &str) -> String {
-        match (&self.only, self.state) {
-            (Some(_), _) => self.conn.among_numbers(&format!("t.{column}"), "?2"),
-            (None, Some(state)) => format!("CAST(?2 AS TEXT) IS NULL AND t.state = '{state}'"),
-            (None, None) => "CAST(?2 AS TEXT) IS NULL".to_owned(),
-        }
-    }
-
     fn read_trials(&mut self) -> Result<(), Kind> {
-        let condition = self.condition("number");
+        let (conn, study_id) = (self.conn, self.study_id);
+        let mut args: Vec<&dyn ToSql> = vec![&study_id];
+        let only = (self.only.as_ref(), self.state);
+        let condition = condition(conn, only, "number", &mut args);
         let query = format!(
             "SELECT t.trial_id, t.number, t.state, t.datetime_start, t.datetime_complete
              FROM trials t WHERE t.study_id = ?1 AND {condition} ORDER BY t.number, t.trial_id"
         );
-        let (conn, study_id) = (self.conn, self.study_id);
-        conn.each(&query, &[&study_id, &self.only], |row| {
+        conn.each(&query, &args, |row| {
             let trial_id: i64 = row.get(0)?;
             let number: Option<u64> = row.get(1)?;
             let number = number.ok_or_else(|| {
@@ -281,14 +292,15 @@ impl<'a> Reader<'a> {
             &mut HashMap<String, Domain>,
         ) -> Result<(), Kind>,
     ) -> Result<(), Kind> {
-        let condition = self.condition("trial_id");
+        let (conn, study_id) = (self.conn, self.study_id);
+        let mut args: Vec<&dyn ToSql> = vec![&study_id];
+        args.extend(self.keys.iter().map(|keys| keys as &dyn ToSql));
+        let only = (self.only.as_ref(), self.state);
+        let condition = condition(conn, only, "trial_id", &mut args);
         let query = format!(
             "SELECT r.trial_id, {columns} FROM trials t JOIN {table} r ON r.trial_id = t.trial_id
              WHERE t.study_id = ?1 AND {condition} {rest}"
         );
-        let (conn, study_id) = (self.conn, self.study_id);
-        let mut args: Vec<&dyn ToSql> = vec![&study_id, &self.only];
-        args.extend(self.keys.iter().map(|keys| keys as &dyn ToSql));
         let mut whose: Option<(i64, Option<usize>)> = None;
         conn.each(&query, &args, |row| {
             let trial_id = row.get(0)?;
@@ -379,7 +391,7 @@ impl<'a> Reader<'a> {
 
     /// The user attributes with these keys. They are what people type: no text of a query is made of them.
     fn read_user_attributes(&mut self, keys: &[&str]) -> Result<(), Kind> {
-        let among = format!("AND {}", self.conn.among_texts("r.\"key\"", "?3"));
+        let among = format!("AND {}", self.conn.among_texts("r.\"key\"", "?2"));
         self.keys = Some(Json::from(keys).to_string());
         let read = self.read_attributes("trial_user_attributes", &among, |t| &mut t.user_attrs);
         self.keys = None;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::apply::Batch;
-use super::attempts::{job, of_repeats};
+use super::attempts::{job, next_attempt, of_repeats};
 use super::sql::{Args, Connection, Row};
 use super::{AttemptRecord, Store, StoreError, StoreErrorKind as Kind};
 use messages::{python_json, to_python_json};
@@ -29,6 +29,13 @@ pub struct RepeatRecord {
     pub ended: Option<String>,
     /// Its attempts, in order.
     pub attempts: Vec<AttemptRecord>,
+}
+
+impl RepeatRecord {
+    /// The attempt to make next.
+    pub fn next_attempt(&self) -> u32 {
+        next_attempt(&self.attempts)
+    }
 }
 
 impl Store {

@@ -1,5 +1,5 @@
 //! What a run does on its disk beside its database, on a thread of its own: a checkpoint of gigabytes
-//! on a slow disk must not keep the event loop from its workers. DiskThread are done one by one, in the
+//! on a slow disk must not keep the event loop from its workers. Tasks are done one by one, in the
 //! order in which they were asked for, and all of them before the run ends.
 
 use std::collections::BTreeSet;

@@ -227,7 +227,7 @@ fn tell_fork(sink: &mut dyn Sink, fork: report::Fork, dir: &Path) {
         .iter()
         .map(|study| (study, spool::waiting(dir, study)))
         .filter(|(_, waiting)| *waiting > 0)
-        .map(|(study, n)| format!("study {study}: {}", crate::spool::waiting_text(n)))
+        .map(|(study, n)| format!("study {study}: {}", spool::waiting_text(n)))
         .collect();
     tell(sink, report::Event::StudyForked(fork));
     for message in missed {

@@ -106,20 +106,33 @@ fn fork_name(
         return Ok(asked.to_owned());
     };
     let studies = store.studies()?;
-    let Some(itself) = studies.iter().find(|s| s.name == asked) else {
+    if !studies.iter().any(|s| s.name == asked) {
         return Ok(asked.to_owned());
-    };
+    }
     let identity = config::identity(spec, prepared);
-    let relatives = relatives(&studies, asked);
-    for study in std::iter::once(itself).chain(relatives) {
-        if differences(&store, study, spec, &identity)?
-            .lines
-            .is_empty()
-        {
-            return Ok(study.name.clone());
+    let fits = fitting_relative(&store, &studies, asked, spec, &identity)?;
+    Ok(match fits {
+        Some(study) => study.name.clone(),
+        None => next_fork(asked, &names(&studies)),
+    })
+}
+
+/// The study, or else the latest of its forks, that is what is asked.
+fn fitting_relative<'a>(
+    store: &Store,
+    studies: &'a [StudySummary],
+    name: &str,
+    spec: &StudySpec,
+    identity: &Map<String, Json>,
+) -> Result<Option<&'a StudySummary>, Failure> {
+    let itself = studies.iter().filter(|s| s.name == name);
+    for study in itself.chain(relatives(studies, name)) {
+        let found = differences(store, study, spec, identity)?;
+        if found.lines.is_empty() {
+            return Ok(Some(study));
         }
     }
-    Ok(next_fork(asked, &names(&studies)))
+    Ok(None)
 }
 
 fn names(studies: &[StudySummary]) -> Vec<&str> {
@@ -513,17 +526,8 @@ fn differs(
         );
     }
     let studies = store.studies()?;
-    let mut fork = None;
-    for study in relatives(&studies, name) {
-        if fork.is_none()
-            && self::differences(store, study, spec, identity)?
-                .lines
-                .is_empty()
-        {
-            fork = Some(&study.name);
-        }
-    }
-    message.push_str(&match fork {
+    let fork = fitting_relative(store, &studies, name, spec, identity)?;
+    message.push_str(&match fork.map(|study| &study.name) {
         Some(fork) => format!(
             "\nThe study {fork} is what is asked: add --fork to go on with it, or say --study \
              {fork}. The study {name} stays as it is."

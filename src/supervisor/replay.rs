@@ -264,11 +264,11 @@ impl Replayer<'_> {
             self.process.kill();
         }
         let policy = &self.replay.spec.operation.supervisor;
-        let limit = match (self.phase, policy.deadline) {
-            (Phase::Opening, _) => Some(policy.start_deadline),
-            (Phase::Seeding | Phase::Training, Deadline::Off) => None,
-            (Phase::Seeding | Phase::Training, Deadline::Fixed(limit)) => Some(limit),
-            (Phase::Seeding | Phase::Training, Deadline::Learned { ceiling, .. }) => Some(ceiling),
+        let limit = match policy.deadline {
+            _ if self.phase == Phase::Opening => Some(policy.start_deadline),
+            Deadline::Off => None,
+            Deadline::Fixed(limit) => Some(limit),
+            Deadline::Learned { ceiling, .. } => Some(ceiling),
         };
         let Some(limit) = limit else { return };
         if silence > limit + GRACE {

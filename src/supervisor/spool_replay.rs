@@ -97,7 +97,7 @@ pub fn with_spool(error: StoreError, dir: &Path, study: &str) -> Failure {
     if waiting > 0 {
         failure.message.push_str(&format!(
             "\nwaiting in {}, to be taken in once the database can be used: {}",
-            files::paths::spool_of(dir, study).display(),
+            spool_of(dir, study).display(),
             spool::count_text(waiting)
         ));
     }
@@ -124,7 +124,7 @@ pub fn replay_spool(
     study: &str,
     warn: &mut impl FnMut(String),
 ) -> Result<(), Failure> {
-    let path = files::paths::spool_of(dir, study);
+    let path = spool_of(dir, study);
     let contents = spool::read(&path).map_err(|e| io(dir, study, "cannot be read", &e))?;
     let keep_aside = |reason: &str, what: &Json| {
         let result = spool::reject(dir, study, reason, what);
@@ -251,6 +251,6 @@ fn io(dir: &Path, study: &str, what: &str, error: &std::io::Error) -> Failure {
     Failure::storage(format!(
         "{}: the file in which results wait while the database cannot be written {what}: {error}; \
          make room, or see to its permissions",
-        files::paths::spool_of(dir, study).display()
+        spool_of(dir, study).display()
     ))
 }

@@ -108,6 +108,10 @@ fn what_is_no_request_is_refused_with_what_is_wrong() {
             "step: found 9223372036854775808, ",
         ),
         (
+            r#"{"op":"report","id":0,"step":2147483648,"value":1}"#,
+            "step: found 2147483648, expected an integer of at most 32 bits",
+        ),
+        (
             r#"{"op":"report","id":0,"step":1,"value":null}"#,
             "value: found null, ",
         ),

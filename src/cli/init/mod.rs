@@ -15,7 +15,6 @@ use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
 use super::{Common, RESERVED, acknowledge, run, task_file};
-use crate::doctor::CENTURY;
 use crate::query::{Answer, printable, shell_word};
 use config::places::{Project, Wanted, find_project, holds};
 use config::{Input, Overrides, StudySpec, check_name, duration, resolve_text};
@@ -72,8 +71,8 @@ pub struct InitArgs {
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
-    let time = duration(text).map(|time| time.min(CENTURY));
-    time.ok_or_else(|| "expected a time such as 10m or 1h30m".to_owned())
+    let wrong = || "expected a time such as 10m or 1h30m, at most 100 years".to_owned();
+    duration(text).ok_or_else(wrong)
 }
 
 /// A file to be written.

@@ -425,13 +425,11 @@ fn directory(word: &str) -> Option<(Option<String>, bool)> {
 
 fn time(text: &str) -> Result<Duration, Failure> {
     let least = LEAD * 2;
-    let time = humantime::parse_duration(text)
-        .ok()
-        .filter(|time| *time >= least);
+    let time = config::duration(text).filter(|time| *time >= least);
     time.ok_or_else(|| {
         let least = humantime::format_duration(least);
         Failure::input(format!(
-            "--time {text}: expected a time such as 4h, at least {least}"
+            "--time {text}: expected a time such as 4h, at least {least} and at most 100 years"
         ))
     })
 }

@@ -51,6 +51,19 @@ fn all_problems_of_a_file_come_together_in_the_order_of_the_lines() {
 }
 
 #[test]
+fn a_time_without_an_end_is_refused() {
+    let text = "[task]\nkind = \"synthetic\"\n";
+    for set in [
+        "run.timeout=18446744073709551615s",
+        "supervisor.deadline=101y",
+    ] {
+        let found = lines(text, &[set]);
+        let long = |problem: &String| problem.ends_with(", and no more than 100 years");
+        assert!(found.iter().any(long), "{found:?}");
+    }
+}
+
+#[test]
 fn objectives_in_a_wrong_form_are_one_problem() {
     let input = Input {
         text: "[task]\nkind = \"command\"\nrun = [\"x\"]\n[objective]\nmetrics = 3\n",

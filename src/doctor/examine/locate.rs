@@ -56,8 +56,9 @@ impl Examiner<'_> {
         let changes = own.then_some(workers).into_iter();
         let settings = changes.chain(change.map(Setting::Change)).collect();
         let seen = self.once(&settings, Some(rows), repeat)?;
-        let there = |f: &Signature| self.matrix.is_there(f) && (own || self.matrix.is_alike(f));
-        let it = |f: Signature| self.matrix.is_it(&f) || there(&f);
+        let there =
+            |f: &Signature| self.matrix.matches_place(f) && (own || self.matrix.matches_class(f));
+        let it = |f: Signature| self.matrix.matches(&f) || there(&f);
         Ok(seen.failure.is_some_and(it).then_some(seen.notes))
     }
 

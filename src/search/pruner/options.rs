@@ -4,6 +4,7 @@ use super::{
     AshaPruner, AutoPruner, Horizon, HyperbandPruner, NoPruner, PatientPruner, PercentilePruner,
     Pruner, ThresholdPruner, WilcoxonPruner,
 };
+use crate::options::Options;
 use crate::pruner::PrunerSpec;
 use crate::space::Params;
 
@@ -25,31 +26,6 @@ pub fn pruner(spec: &PrunerSpec, horizon: &Horizon) -> Option<Box<dyn Pruner>> {
         "wilcoxon" => Box::new(wilcoxon(options)),
         _ => return None,
     })
-}
-
-#[derive(Clone, Copy)]
-struct Options<'a>(&'a Params);
-
-impl Options<'_> {
-    /// An integer from 0; any other word, such as `auto`, is none.
-    fn given(self, name: &str) -> Option<i64> {
-        let value = self.0.get(name)?;
-        value.as_i64().filter(|n| *n >= 0)
-    }
-
-    fn int(self, name: &str, otherwise: i64) -> i64 {
-        self.given(name).unwrap_or(otherwise)
-    }
-
-    fn count(self, name: &str, otherwise: usize) -> usize {
-        let given = self.given(name).and_then(|n| usize::try_from(n).ok());
-        given.unwrap_or(otherwise)
-    }
-
-    fn float(self, name: &str, otherwise: f64) -> f64 {
-        let given = self.0.get(name).and_then(|v| v.as_f64());
-        given.unwrap_or(otherwise)
-    }
 }
 
 fn auto(options: Options, horizon: Horizon) -> AutoPruner {

@@ -295,11 +295,13 @@ fn spaced(domain: &Domain, n: usize) -> Vec<Value> {
     if n < 2 || domain.single() {
         return vec![domain.middle()];
     }
+    let ratio = high / low;
     let mut values: Vec<Value> = (0..n)
         .map(|i| match (i, i as f64 / (n - 1) as f64) {
             (0, _) => low,
             (i, _) if i == n - 1 => high,
-            (_, part) if log => low * (high / low).powf(part),
+            (_, part) if log && ratio.is_finite() => low * ratio.powf(part),
+            (_, part) if log => (low.ln() + part * (high.ln() - low.ln())).exp(),
             (_, part) => low + part * (high - low),
         })
         .map(|x| domain.from_number(x))
@@ -365,6 +367,15 @@ mod tests {
     fn distinct(points: &[Params]) -> usize {
         let texts = points.iter().map(|p| format!("{p:?}"));
         texts.collect::<std::collections::BTreeSet<_>>().len()
+    }
+
+    #[test]
+    fn ends_may_be_further_apart_than_a_float_can_tell() {
+        let values = spaced(&log_float(1e-200, 1e200), 3);
+        let [_, Value::Float(middle), _] = values[..] else {
+            panic!("{values:?}");
+        };
+        assert!((middle - 1.0).abs() < 1e-9, "{middle}");
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod trajectory_tests;
 
 use rand_chacha::ChaCha8Rng;
 
+use crate::options::Options;
 use crate::space::{Params, Space};
 use crate::study::{self, History};
 
@@ -115,71 +116,60 @@ pub trait Sampler: Send {
 /// The sampler that a configuration asks for; `None` for an unknown kind.
 /// Missing options take their defaults.
 pub fn sampler(spec: &SamplerSpec) -> Option<Box<dyn Sampler>> {
-    match spec.kind.as_str() {
-        "random" => Some(Box::new(RandomSampler)),
-        "auto" => Some(Box::new(AutoSampler::new(TpeOptions {
-            n_startup_trials: gp_options(&spec.options).n_startup_trials,
-            ..tpe_options(&spec.options)
-        }))),
-        "gp" => Some(Box::new(GpSampler::new(gp_options(&spec.options)))),
-        "sobol" => Some(Box::new(SobolSampler)),
-        "grid" => {
-            let n_points = spec.options.get("n_points").and_then(|v| v.as_i64());
-            let n_points = n_points.and_then(|n| usize::try_from(n).ok());
-            Some(Box::new(GridSampler::new(n_points.unwrap_or(5))))
-        }
-        "tpe" => Some(Box::new(TpeSampler::new(tpe_options(&spec.options)))),
-        "nsga2" => Some(Box::new(Nsga2Sampler::new(nsga2_options(&spec.options)))),
-        _ => None,
-    }
+    let options = Options(&spec.options);
+    Some(match spec.kind.as_str() {
+        "random" => Box::new(RandomSampler),
+        "auto" => Box::new(AutoSampler::new(TpeOptions {
+            n_startup_trials: gp_options(options).n_startup_trials,
+            ..tpe_options(options)
+        })),
+        "gp" => Box::new(GpSampler::new(gp_options(options))),
+        "sobol" => Box::new(SobolSampler),
+        "grid" => Box::new(GridSampler::new(options.count("n_points", 5))),
+        "tpe" => Box::new(TpeSampler::new(tpe_options(options))),
+        "nsga2" => Box::new(Nsga2Sampler::new(nsga2_options(options))),
+        _ => return None,
+    })
 }
 
 /// What a sampler that chooses and mixes will do in a space, and why, for people; `None` for one
 /// that does one thing.
 pub fn plan(spec: &SamplerSpec, space: &Space) -> Option<String> {
     match spec.kind.as_str() {
-        "auto" => Some(AutoSampler::plan(&gp_options(&spec.options), space)),
-        "nsga2" => Some(Nsga2Sampler::plan(&nsga2_options(&spec.options))),
+        "auto" => Some(AutoSampler::plan(
+            &gp_options(Options(&spec.options)),
+            space,
+        )),
+        "nsga2" => Some(Nsga2Sampler::plan(&nsga2_options(Options(&spec.options)))),
         _ => None,
     }
 }
 
-fn count(options: &Params, name: &str, otherwise: usize) -> usize {
-    let given = options.get(name).and_then(|v| v.as_i64());
-    given
-        .and_then(|n| usize::try_from(n).ok())
-        .unwrap_or(otherwise)
-}
-
-fn gp_options(options: &Params) -> GpOptions {
+fn gp_options(options: Options) -> GpOptions {
     let default = GpOptions::default();
     GpOptions {
-        n_startup_trials: count(options, "n_startup_trials", default.n_startup_trials),
-        n_exact: count(options, "n_exact", default.n_exact),
+        n_startup_trials: options.count("n_startup_trials", default.n_startup_trials),
+        n_exact: options.count("n_exact", default.n_exact),
     }
 }
 
-fn nsga2_options(options: &Params) -> Nsga2Options {
+fn nsga2_options(options: Options) -> Nsga2Options {
     let default = Nsga2Options::default();
-    let number = |name: &str| options.get(name).and_then(|v| v.as_f64());
+    let population = options.number("population_size");
     Nsga2Options {
-        population_size: number("population_size").map_or(default.population_size, |n| n as usize),
-        mutation_prob: number("mutation_prob"),
-        crossover_prob: number("crossover_prob").unwrap_or(default.crossover_prob),
-        swapping_prob: number("swapping_prob").unwrap_or(default.swapping_prob),
+        population_size: population.map_or(default.population_size, |n| n as usize),
+        mutation_prob: options.number("mutation_prob"),
+        crossover_prob: options.float("crossover_prob", default.crossover_prob),
+        swapping_prob: options.float("swapping_prob", default.swapping_prob),
     }
 }
 
-fn tpe_options(options: &Params) -> TpeOptions {
+fn tpe_options(options: Options) -> TpeOptions {
     let default = TpeOptions::default();
-    let flag = |name: &str, otherwise: bool| {
-        let given = options.get(name).and_then(|v| v.as_bool());
-        given.unwrap_or(otherwise)
-    };
     TpeOptions {
-        n_startup_trials: count(options, "n_startup_trials", default.n_startup_trials),
-        n_ei_candidates: count(options, "n_ei_candidates", default.n_ei_candidates),
-        multivariate: flag("multivariate", default.multivariate),
-        constant_liar: flag("constant_liar", default.constant_liar),
+        n_startup_trials: options.count("n_startup_trials", default.n_startup_trials),
+        n_ei_candidates: options.count("n_ei_candidates", default.n_ei_candidates),
+        multivariate: options.flag("multivariate", default.multivariate),
+        constant_liar: options.flag("constant_liar", default.constant_liar),
     }
 }

@@ -151,6 +151,12 @@ impl TryFrom<String> for Expr {
     }
 }
 
+/// The longest expression, in characters: its parts are computed one within the other.
+const LONGEST: usize = 4096;
+
+/// How many parentheses may stand within each other: each is read within the one before.
+const DEEPEST: usize = 100;
+
 impl FromStr for Expr {
     type Err = ConstraintError;
 
@@ -158,7 +164,15 @@ impl FromStr for Expr {
         let mut parser = Parser {
             chars: text.chars().collect(),
             at: 0,
+            open: 0,
         };
+        if parser.chars.len() > LONGEST {
+            return Err(ConstraintError {
+                at: LONGEST + 1,
+                found: format!("one of {}", parser.chars.len()),
+                expected: "an expression of at most 4096 characters",
+            });
+        }
         let left = parser.sum()?;
         let compare = parser.compare()?;
         let right = parser.sum()?;
@@ -178,6 +192,8 @@ impl FromStr for Expr {
 struct Parser {
     chars: Vec<char>,
     at: usize,
+    /// Parentheses that have not been closed.
+    open: usize,
 }
 
 impl Parser {
@@ -219,12 +235,17 @@ impl Parser {
         const EXPECTED: &str = "a number, a parameter's name or '('";
         match self.peek() {
             Some('(') => {
+                if self.open == DEEPEST {
+                    return Err(self.error("at most 100 '(' within each other"));
+                }
                 self.at += 1;
+                self.open += 1;
                 let inner = self.sum()?;
                 if self.peek() != Some(')') {
                     return Err(self.error("')'"));
                 }
                 self.at += 1;
+                self.open -= 1;
                 Ok(inner)
             }
             Some(c) if c.is_ascii_digit() => {
@@ -352,6 +373,20 @@ mod tests {
         assert_eq!(error("a <= 3 4").at, 8);
         assert_eq!(error("1.2.3 < 4").found, "'1.2.3'");
         assert_eq!(error("").found, "the end");
+    }
+
+    #[test]
+    fn an_expression_that_no_stack_holds_is_refused() {
+        let error = |text: &str| text.parse::<Expr>().unwrap_err().to_string();
+        let sum = |terms: usize| format!("1{} > 0", "+1".repeat(terms));
+        assert!(holds(&sum(2045)), "as long as one may be");
+        assert_eq!(
+            error(&sum(100_000)),
+            "at character 4097: found one of 200005, expected an expression of at most 4096 characters"
+        );
+        let nested = |n: usize| format!("{}1{} > 0", "(".repeat(n), ")".repeat(n));
+        assert!(holds(&nested(DEEPEST)));
+        assert!(error(&nested(DEEPEST + 1)).contains("at most 100 '('"));
     }
 
     #[test]

@@ -46,6 +46,9 @@ impl fmt::Display for Address {
 
 const FORM: &str = "expected postgresql://USER@HOST/DATABASE";
 
+const PASSWORD: &str = "the URL holds a password, which process lists show; leave it out and put it into \
+    PGPASSWORD, ~/.pgpass or a service file";
+
 impl Address {
     /// Reads a URL: `postgresql://USER@HOST:PORT/DATABASE?sslmode=...&sslrootcert=FILE&service=NAME`,
     /// also with a driver of SQLAlchemy's (`postgresql+psycopg2://`). `None`: another scheme.
@@ -55,43 +58,41 @@ impl Address {
     pub fn of(text: &str) -> Option<Result<Address, String>> {
         let (scheme, rest) = text.split_once("://")?;
         let scheme = scheme.split('+').next().unwrap_or_default();
-        matches!(scheme, "postgresql" | "postgres").then(|| Address::read(rest))
+        matches!(scheme, "postgresql" | "postgres").then(|| Address::read(rest, environment))
     }
 
-    fn read(rest: &str) -> Result<Address, String> {
-        // A password may hold a slash.
-        let authority = rest.split('?').next().unwrap_or_default();
-        let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
-        let mut query = rest
-            .split_once('?')
-            .map_or("", |(_, query)| query)
-            .split('&');
-        if user.contains(':') || query.any(|pair| pair.starts_with("password=")) {
-            return Err(
-                "the URL holds a password, which process lists show; leave it out and put it into \
-                 PGPASSWORD, ~/.pgpass or a service file"
-                    .to_owned(),
-            );
-        }
+    fn read(rest: &str, environment: impl Fn(&str) -> Option<String>) -> Result<Address, String> {
         let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // A password may hold a slash, a question mark or another `@`.
+        let has_password = |(user, _): (&str, &str)| user.contains(':');
+        if rest.split_once('@').is_some_and(has_password)
+            || base.rsplit_once('@').is_some_and(has_password)
+        {
+            return Err(PASSWORD.to_owned());
+        }
         let (mut kept, mut service, mut roots) = (Vec::new(), None, None);
         let mut mode = None;
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=') {
-                Some(("sslmode", found)) => mode = Some(ssl_mode(found)?),
-                Some(("sslrootcert", "system")) => roots = None,
-                Some(("sslrootcert", file)) => roots = Some(PathBuf::from(file)),
-                Some(("service", name)) => service = Some(name.to_owned()),
-                Some(_) | None => kept.push(pair),
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match (decoded(key)?.as_str(), decoded(value)?) {
+                ("password", _) => return Err(PASSWORD.to_owned()),
+                ("sslmode", found) => mode = Some(ssl_mode(&found)?),
+                ("sslrootcert", file) if file == "system" => roots = None,
+                ("sslrootcert", file) => roots = Some(PathBuf::from(file)),
+                ("service", name) => service = Some(name),
+                // The first `@` of all ends the user's name for the driver.
+                _ => kept.push(pair.replace('@', "%40")),
             }
         }
-        let plain = format!("postgresql://{base}?{}", kept.join("&"));
+        let plain = plain(base, kept);
         let config: tokio_postgres::Config =
             plain.parse().map_err(|error: tokio_postgres::Error| {
                 let why = std::error::Error::source(&error).map(ToString::to_string);
                 format!("{}; {FORM}", why.unwrap_or_else(|| error.to_string()))
             })?;
-        if service.is_none() && config.get_dbname().is_none() {
+        let elsewhere = ["PGDATABASE", "PGSERVICE"].map(environment);
+        let elsewhere = elsewhere.iter().any(Option::is_some) || service.is_some();
+        if !elsewhere && config.get_dbname().is_none() {
             return Err(format!("the URL names no database; {FORM}"));
         }
         Ok(Address {
@@ -138,6 +139,10 @@ impl Address {
     ) -> Result<tokio_postgres::Config, String> {
         let mut config = self.config.clone();
         let home = environment("HOME").map(PathBuf::from).unwrap_or_default();
+        if let Some(mode) = environment("PGSSLMODE") {
+            let mode = ssl_mode(&mode).map_err(|why| format!("PGSSLMODE: {why}"))?;
+            config.ssl_mode(mode);
+        }
         if let Some(name) = self.service.clone().or_else(|| environment("PGSERVICE")) {
             let file = environment("PGSERVICEFILE")
                 .map_or_else(|| home.join(".pg_service.conf"), PathBuf::from);
@@ -150,6 +155,19 @@ impl Address {
             && let Some(user) = environment("PGUSER")
         {
             config.user(&user);
+        }
+        if config.get_dbname().is_none()
+            && let Some(name) = environment("PGDATABASE")
+        {
+            config.dbname(&name);
+        }
+        if config.get_ports().is_empty()
+            && let Some(port) = environment("PGPORT")
+        {
+            let number = port
+                .parse()
+                .map_err(|_| format!("PGPORT is {port:?}; expected a number"))?;
+            config.port(number);
         }
         if config.get_hosts().is_empty() {
             match environment("PGHOST") {
@@ -170,6 +188,48 @@ impl Address {
         }
         Ok(config)
     }
+}
+
+/// The URL for the driver. Hosts without a port are parameters in it: each of those before the path gets the usual port there,
+/// and a service or `PGPORT` could not name another one.
+fn plain(base: &str, mut kept: Vec<String>) -> String {
+    let start = base.find('@').map_or(0, |at| at + 1);
+    let end = base[start..].find('/').map_or(base.len(), |at| start + at);
+    let hosts = &base[start..end];
+    let has_port = |host: &str| {
+        host.rsplit(']')
+            .next()
+            .is_some_and(|rest| rest.contains(':'))
+    };
+    if hosts.is_empty() || hosts.split(',').any(has_port) {
+        return format!("postgresql://{base}?{}", kept.join("&"));
+    }
+    let named = |host: &str| format!("host={}", host.trim_matches(['[', ']']));
+    kept.splice(0..0, hosts.split(',').map(named));
+    let (user, path) = (&base[..start], &base[end..]);
+    format!("postgresql://{user}{path}?{}", kept.join("&"))
+}
+
+/// A part of a URL without its `%20` and the like.
+fn decoded(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| *first == b'%');
+        let digits = digits.filter(|two| two.iter().all(u8::is_ascii_hexdigit));
+        let code = digits.and_then(|two| str::from_utf8(two).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| "a parameter of the URL is not UTF-8".to_owned())
 }
 
 fn ssl_mode(word: &str) -> Result<SslMode, String> {

@@ -32,7 +32,10 @@ fn a_password_in_a_url_is_refused_and_not_repeated() {
         "postgresql://ann:s3cret@host/db",
         "postgresql://ann:s3c/ret@host/db",
         "postgresql://ann:s3c@ret@host/db",
+        "postgresql://ann:s3c?ret@host/db",
+        "postgresql://ann:s3c?a=ret@host/db",
         "postgresql://ann@host/db?password=s3cret",
+        "postgresql://ann@host/db?sslmode=require&pass%77ord=s3cret",
     ] {
         let why = address(url).unwrap_err();
         assert!(why.contains("PGPASSWORD") && !why.contains("s3c"), "{why}");
@@ -46,6 +49,59 @@ fn a_password_in_a_url_is_refused_and_not_repeated() {
         let why = address(url).unwrap_err();
         assert!(why.contains(word), "{url}: {why}");
     }
+}
+
+#[test]
+fn parameters_of_a_url_are_decoded() {
+    let url = "postgresql://ann@host/db?sslrootcert=/etc/my%20ca/100%25.pem&application_name=a@b";
+    let found = address(url).unwrap();
+    assert_eq!(found.roots(), Some(Path::new("/etc/my ca/100%.pem")));
+    let config = found.config(|_| None).unwrap();
+    assert_eq!(config.get_application_name(), Some("a@b"));
+    assert_eq!(config.get_hosts(), [Host::Tcp("host".into())]);
+    for (text, expected) in [("a%2Fb", "a/b"), ("50%", "50%"), ("%zz%4", "%zz%4")] {
+        assert_eq!(decoded(text).unwrap(), expected);
+    }
+    assert!(decoded("%ff").is_err());
+}
+
+#[test]
+fn the_environment_adds_what_neither_the_url_nor_a_service_says() {
+    let environment = |name: &str| {
+        let value = match name {
+            "PGHOST" => "db.home",
+            "PGPORT" => "6001",
+            "PGDATABASE" => "mine",
+            "PGUSER" => "me",
+            "PGSSLMODE" => "disable",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    };
+    let read = |rest: &str| Address::read(rest, environment).unwrap();
+    let config = |rest: &str| read(rest).config(environment).unwrap();
+    let found = config("/");
+    assert_eq!(found.get_hosts(), [Host::Tcp("db.home".into())]);
+    assert_eq!(found.get_ports(), [6001]);
+    assert_eq!(
+        (found.get_user(), found.get_dbname()),
+        (Some("me"), Some("mine"))
+    );
+    assert_eq!(found.get_ssl_mode(), SslMode::Disable);
+    let found = config("ann@[::1],other/db?sslmode=require");
+    let hosts = ["::1", "other"].map(|host| Host::Tcp(host.into()));
+    assert_eq!(found.get_hosts(), hosts);
+    assert_eq!(found.get_ports(), [6001], "no port is named");
+    assert_eq!(
+        (found.get_user(), found.get_dbname()),
+        (Some("ann"), Some("db"))
+    );
+    assert_eq!(found.get_ssl_mode(), SslMode::Require);
+    assert_eq!(config("[::1]:6002/db").get_ports(), [6002]);
+    assert_eq!(config("host/db?port=6003").get_ports(), [6003]);
+    let why = read("host/db").config(|name| (name == "PGPORT").then(|| "x".to_owned()));
+    assert!(why.unwrap_err().contains("PGPORT"));
+    assert!(Address::read("host", |_| None).is_err());
 }
 
 #[test]
@@ -105,6 +161,7 @@ fn a_service_adds_what_the_url_does_not_say() {
         (Some("me"), Some("own"))
     );
     assert_eq!(found.get_ssl_mode(), SslMode::Disable);
+    assert_eq!(found.get_ports(), [6000], "the URL names none");
     let found = config("postgresql:///?service=lab&sslmode=verify-full").unwrap();
     assert_eq!(found.get_ssl_mode(), SslMode::Require);
     let why = config("postgresql:///?service=none").unwrap_err();

@@ -61,8 +61,10 @@ impl<'a> FromSql<'a> for Cell {
             Type::FLOAT4 => Value::Real(f32::from_sql(ty, raw)?.into()),
             Type::FLOAT8 => Value::Real(f64::from_sql(ty, raw)?),
             Type::TIMESTAMP | Type::TIMESTAMPTZ => {
+                // `infinity` is one, too: the last that its 8 bytes hold.
                 let micros = i64::from_be_bytes(raw.try_into()?);
-                Value::Text(stamp(beginning()? + SignedDuration::from_micros(micros)))
+                let since = SignedDuration::from_micros(micros);
+                Value::Text(stamp(beginning()?.checked_add(since)?))
             }
             // Text, and the names of an enumeration's values.
             _ => Value::Text(str::from_utf8(raw)?.to_owned()),
@@ -120,6 +122,10 @@ mod tests {
         let mut out = BytesMut::new();
         let wrong = Parameter(Value::Text("yesterday".to_owned()));
         assert!(wrong.to_sql(&Type::TIMESTAMP, &mut out).is_err());
+        for infinite in [i64::MAX, i64::MIN] {
+            let raw = infinite.to_be_bytes();
+            assert!(Cell::from_sql(&Type::TIMESTAMP, &raw).is_err());
+        }
     }
 
     #[test]

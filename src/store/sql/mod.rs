@@ -113,7 +113,7 @@ macro_rules! either {
 
 /// What a transaction is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum Intent {
     /// Reading as of one moment.
     Read,
     /// Writing: all of it, or nothing.
@@ -228,24 +228,24 @@ impl Connection {
     /// Does something in one transaction: all of it, or nothing.
     pub(super) fn transaction<T>(
         &self,
-        purpose: Purpose,
+        intent: Intent,
         act: impl FnOnce(&Connection) -> Result<T, Kind>,
     ) -> Result<T, Kind> {
         either!(self,
             conn => {
-                let behavior = match purpose {
-                    Purpose::Read => TransactionBehavior::Deferred,
-                    Purpose::Write => TransactionBehavior::Immediate,
+                let behavior = match intent {
+                    Intent::Read => TransactionBehavior::Deferred,
+                    Intent::Write => TransactionBehavior::Immediate,
                 };
                 let transaction = Transaction::new_unchecked(conn, behavior)?;
                 let done = act(self)?;
-                match purpose {
-                    Purpose::Read => drop(transaction),
-                    Purpose::Write => transaction.commit()?,
+                match intent {
+                    Intent::Read => drop(transaction),
+                    Intent::Write => transaction.commit()?,
                 }
                 Ok(done)
             },
-            server => server.transaction(purpose, || act(self)))
+            server => server.transaction(intent, || act(self)))
     }
 
     /// The connection to a file, for what only SQLite has.

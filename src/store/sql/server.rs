@@ -14,7 +14,7 @@ use tokio_postgres::error::SqlState;
 use super::address::{self, Address};
 use super::cells::{Cell, Parameter};
 use super::session::Session;
-use super::{Args, Kind, Purpose};
+use super::{Args, Intent, Kind};
 
 /// How long a connection may take to be made.
 const CONNECTING: Duration = Duration::from_secs(10);
@@ -309,12 +309,12 @@ impl Server {
 
     pub(super) fn transaction<T>(
         &self,
-        purpose: Purpose,
+        intent: Intent,
         act: impl FnOnce() -> Result<T, Kind>,
     ) -> Result<T, Kind> {
-        let begin = match purpose {
-            Purpose::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-            Purpose::Write => "BEGIN",
+        let begin = match intent {
+            Intent::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            Intent::Write => "BEGIN",
         };
         self.number.set(None);
         // A connection that was lost since it was last used is found out here, where nothing is lost with it.
@@ -521,14 +521,7 @@ impl From<tokio_postgres::Error> for Kind {
                 Some(source) => format!("{error}: {source}"),
                 None => error.to_string(),
             };
-            // The crate has no types for these.
-            return if what.contains("password missing") {
-                Kind::Denied("it asks for a password, and there is none".to_owned())
-            } else if what.contains("TLS handshake") {
-                Kind::Untrusted(what)
-            } else {
-                Kind::Unreachable(what)
-            };
+            return without_code(what);
         };
         let what = db.message().to_owned();
         let code = db.code();
@@ -554,9 +547,42 @@ impl From<tokio_postgres::Error> for Kind {
     }
 }
 
+/// What an error says that no server has a code for, which the crate has no types for either.
+fn without_code(what: String) -> Kind {
+    if what.contains("password missing") {
+        Kind::Denied("it asks for a password, and there is none".to_owned())
+    } else if what.contains("TLS handshake") {
+        Kind::Untrusted(what)
+    } else if UNFIT_VALUES.iter().any(|begin| what.starts_with(begin)) {
+        // However often it is asked again, it stays as it is.
+        Kind::Content(what)
+    } else {
+        Kind::Unreachable(what)
+    }
+}
+
+/// How the errors begin of a value that is none of its column's type.
+const UNFIT_VALUES: [&str; 2] = ["error serializing parameter", "error deserializing column"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_is_none_of_its_column_s_type_is_not_tried_again() {
+        for what in [
+            "error serializing parameter 3: out of range integral type conversion attempted",
+            "error deserializing column 0: parameter 'second' is not in the required range",
+        ] {
+            let kind = without_code(what.to_owned());
+            assert!(
+                matches!(&kind, Kind::Content(why) if why == what),
+                "{kind:?}"
+            );
+        }
+        let lost = without_code("error communicating with the server: broken pipe".to_owned());
+        assert!(matches!(lost, Kind::Unreachable(_)), "{lost:?}");
+    }
 
     #[test]
     fn parameters_are_counted_without_gaps_and_named_again() {

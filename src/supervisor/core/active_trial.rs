@@ -212,7 +212,8 @@ impl ActiveTrial {
         self.tell_error(fault, reason, config, &mut attrs);
         let mut system_attrs = Map::new();
         if reason == Some("oom") {
-            system_attrs.insert("constraints:gpu_memory".into(), json!(1.0));
+            let constraint = memory_constraint(fault.kind == FaultKind::HostOom);
+            system_attrs.insert(constraint.into(), json!(1.0));
         }
         End {
             state: match reason {
@@ -345,6 +346,14 @@ fn names<'a>(objectives: &[&'a Objective]) -> Vec<&'a str> {
     names.filter(|name| !MEASURED.contains(name)).collect()
 }
 
+/// The constraint that a trial violates for which the host's memory, or a GPU's, does not suffice.
+pub(super) fn memory_constraint(of_host: bool) -> &'static str {
+    match of_host {
+        true => "constraints:host_memory",
+        false => "constraints:gpu_memory",
+    }
+}
+
 fn fail(end: &mut End, attrs: &mut Map<String, Json>, message: String) {
     end.state = TrialState::Fail;
     attrs.insert("fault".into(), FaultKind::TaskError.word().into());
@@ -375,7 +384,8 @@ fn oom_config(config: &Params) -> Json {
             .get("train.grad_accum")
             .and_then(Value::as_i64)
             .unwrap_or(1);
-        out.insert("effective_batch_size".into(), (batch * accumulated).into());
+        let effective = batch.saturating_mul(accumulated);
+        out.insert("effective_batch_size".into(), effective.into());
     }
     Json::Object(out)
 }
@@ -402,5 +412,25 @@ mod tests {
         });
         assert_eq!(oom_config(&config), expected);
         assert_eq!(oom_config(&Params::new()), json!({}));
+        let many =
+            ["train.batch_size", "train.grad_accum"].map(|k| (k.to_owned(), Value::Int(1 << 40)));
+        assert_eq!(
+            oom_config(&many.into_iter().collect())["effective_batch_size"],
+            i64::MAX
+        );
+    }
+
+    #[test]
+    fn the_memory_that_did_not_suffice_is_the_constraint() {
+        let trial = FrozenTrial::new(0, TrialState::Running, Params::new());
+        let active = ActiveTrial::new(trial, 0, 1, Tally::default());
+        for (kind, constraint) in [
+            (FaultKind::Oom, "constraints:gpu_memory"),
+            (FaultKind::HostOom, "constraints:host_memory"),
+        ] {
+            let fault = Fault::new(kind, "out of memory");
+            let end = active.fault_end(&fault, Some("oom"), &Params::new(), &[], Now::ZERO);
+            assert_eq!(end.system_attrs.keys().collect::<Vec<_>>(), [constraint]);
+        }
     }
 }

@@ -29,23 +29,19 @@ impl Audit {
             ..Audit::default()
         };
         for trial in trials {
-            audit.extra += audit.add(trial);
+            audit.add(trial);
+            audit.extra += epochs_after_the_word(trial);
         }
         audit
     }
 
-    /// Notes a trial that has ended; gives its epochs after the pruner's word.
-    pub(super) fn add(&mut self, trial: &FrozenTrial) -> u64 {
+    /// Notes a trial that has ended.
+    pub(super) fn add(&mut self, trial: &FrozenTrial) {
         let epochs = trial.intermediate.len() as u64;
         self.spent += epochs;
         if trial.state == TrialState::Complete {
             self.longest = self.longest.max(epochs);
         }
-        let told = trial
-            .user_attrs
-            .get(study::AUDITED)
-            .and_then(|at| at.as_u64());
-        told.map_or(0, |told| epochs.saturating_sub(told))
     }
 
     /// Whether a trial that the pruner would end at this epoch goes on: then what it has left is paid for.
@@ -59,6 +55,15 @@ impl Audit {
         }
         goes_on
     }
+}
+
+/// Epochs of a trial after the one at which the pruner would have ended it.
+fn epochs_after_the_word(trial: &FrozenTrial) -> u64 {
+    let told = trial.user_attrs.get(study::AUDITED);
+    let told = told.and_then(|at| at.as_u64());
+    told.map_or(0, |told| {
+        (trial.intermediate.len() as u64).saturating_sub(told)
+    })
 }
 
 impl Core {

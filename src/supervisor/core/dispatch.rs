@@ -242,8 +242,7 @@ impl Core {
     }
 
     /// Whether a trial waits to have this device to itself. Kept free for it is the device of the
-    /// worker that was started for it, else the one with the fewest attempts, the first among
-    /// equals.
+    /// worker that was started for it, else the emptiest.
     pub(super) fn waits_for_device(&self, device: Device) -> bool {
         let waiting =
             |j: &Job| self.retry.contains(j) && (self.wants_device(*j) || self.passed_over(*j));
@@ -255,13 +254,14 @@ impl Core {
         if let Some(slot) = reserved {
             return slot.device == device;
         }
-        let home = self
-            .slots
-            .iter()
-            .filter(|s| s.closed.is_none() && !s.is_drained())
-            .map(|s| s.device)
-            .min_by_key(|d| self.busy_on(*d));
-        waits && home == Some(device)
+        waits && self.emptiest_device() == Some(device)
+    }
+
+    /// The device with the fewest attempts among those where trials can start, the first among equals.
+    fn emptiest_device(&self) -> Option<Device> {
+        let starts = |s: &&Slot| !s.spare && s.closed.is_none() && !s.is_drained();
+        let open = self.slots.iter().filter(starts);
+        open.map(|s| s.device).min_by_key(|d| self.busy_on(*d))
     }
 
     /// Whether so many others were started before the trial, which waits for memory, that it is its
@@ -277,14 +277,14 @@ impl Core {
     }
 
     /// Whether nothing new is to start on the device, so that a trial fits that was passed over:
-    /// the device with the fewest attempts, unless one of those may hang.
+    /// the emptiest device, unless an attempt on it may hang.
     pub(super) fn kept_free(&self, device: Device) -> bool {
         if self.cleared_for(device).is_some() {
             return true;
         }
-        let open = self.slots.iter().filter(|s| s.closed.is_none() && !s.spare);
-        let home = (open.map(|s| s.device)).min_by_key(|d| self.busy_on(*d));
-        home == Some(device) && self.holds_one_passed_over() && !self.may_hang_on(device)
+        self.emptiest_device() == Some(device)
+            && self.holds_one_passed_over()
+            && !self.may_hang_on(device)
     }
 
     /// Whether a trial waits for memory that it is the turn of.
@@ -387,7 +387,7 @@ impl Core {
     pub(super) fn spawn(&mut self, slot: usize, reserved: Option<Job>) {
         let worker = self.next_worker;
         self.next_worker += 1;
-        let expandable = self.ledger.expandable();
+        let expandable = self.device_facts.expandable();
         let mut started = Worker::new(worker, reserved, self.now);
         started.held.plain = !expandable;
         self.slots[slot].state = State::Held(Box::new(started));

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, json};
 
-use super::active_trial::End;
+use super::active_trial::{End, memory_constraint};
 use super::admission::{Admission, DeviceMemory, MemoryRequest, Reservation, admit};
+use super::shortage::TOLD_EVERY;
 use super::slot::Slot;
 use super::{Core, remember};
 use crate::Now;
@@ -21,9 +22,6 @@ pub(super) const SURE: usize = 20;
 
 /// What a worker without an attempt takes of its GPU, in bytes, until one has measured its context.
 const CONTEXT: u64 = 512 << 20;
-
-/// Between two words about waiting for other people's processes.
-const TOLD_EVERY: Now = Now::from_secs(600);
 
 /// How many recent predictions say what the next trial will need.
 const RECENT: usize = 20;
@@ -134,7 +132,7 @@ impl Core {
             Device::Cpu => (self.machine.host())
                 .map_or((0, 0), |h| (h.total, h.total.saturating_sub(h.available))),
             Device::Cuda(index) => {
-                let told = self.ledger.capacities.get(&device).copied();
+                let told = self.device_facts.capacities.get(&device).copied();
                 let gpu = self.machine.gpu(index);
                 let total = gpu.map(|g| g.memory_total).filter(|total| *total > 0);
                 let used = gpu.map_or(0, |g| g.memory_used);
@@ -422,9 +420,9 @@ impl Core {
     pub(super) fn refuse_for_memory(&mut self, job: Job, device: Device, needs: u64, has: u64) {
         let mut user_attrs = Map::new();
         let predicted = self.active.get(&job).and_then(|l| l.predicted);
-        let (what, constraint) = match device {
-            Device::Cpu => ("host.memory", "constraints:host_memory"),
-            Device::Cuda(_) => ("gpu.alone", "constraints:gpu_memory"),
+        let what = match device {
+            Device::Cpu => "host.memory",
+            Device::Cuda(_) => "gpu.alone",
         };
         let message = format!(
             "it is predicted to need at least {} of {device}'s memory, and {} may be used ({what})",
@@ -444,7 +442,8 @@ impl Core {
             user_attrs.insert("predicted_memory_mb".into(), figures);
         }
         let excess = needs as f64 / has.max(1) as f64 - 1.0;
-        let system_attrs = [(constraint.to_owned(), json!(excess.max(1e-3)))];
+        let constraint = memory_constraint(device == Device::Cpu).to_owned();
+        let system_attrs = [(constraint, json!(excess.max(1e-3)))];
         self.memory.held.remove(&job);
         self.finish(
             job,

@@ -54,6 +54,7 @@ impl Weights {
     /// A trial is not in the database any more.
     pub(super) fn gone(&mut self, number: u64) {
         self.coming.remove(&number);
+        self.leaders.remove(number);
     }
 
     /// This is how a trial stands in the database.
@@ -96,5 +97,28 @@ impl Core {
             false => Unheard::default(),
         };
         self.actions.push(Action::KeepWeights(leaders, unheard));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use search::space::Params;
+    use search::study::{Direction, TrialState};
+
+    #[test]
+    fn a_deleted_trial_is_none_of_the_best() {
+        let trials = [(0, 0.9), (1, 0.5)].map(|(number, value)| FrozenTrial {
+            values: vec![value],
+            ..FrozenTrial::new(number, TrialState::Complete, Params::new())
+        });
+        let mut weights = Weights {
+            leaders: Leaders::new(vec![Direction::Maximize], 2, &trials),
+            coming: BTreeMap::new(),
+            objectives: 1,
+        };
+        weights.gone(0);
+        let best: Vec<u64> = weights.leaders.best().iter().map(|l| l.number).collect();
+        assert_eq!(best, [1]);
     }
 }

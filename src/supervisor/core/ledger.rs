@@ -15,18 +15,18 @@ use store::Write;
 /// times as much.
 const SETTLED: f64 = 1.05;
 
-/// What the run knows of memory beyond its attempts.
+/// What workers have found of the devices' memory, whatever they were at.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct DeviceFacts {
     /// The devices' memory in all, in bytes.
     pub(super) capacities: BTreeMap<Device, u64>,
     /// Whether workers' allocators use expandable segments.
     segments: Segments,
 }
 
-impl Ledger {
-    pub(super) fn new() -> Ledger {
-        Ledger {
+impl DeviceFacts {
+    pub(super) fn new() -> DeviceFacts {
+        DeviceFacts {
             capacities: BTreeMap::new(),
             segments: Segments::Used,
         }
@@ -101,16 +101,16 @@ impl Core {
     /// A worker that computes on a device says what the device has.
     pub(super) fn on_device_opened(&mut self, slot: usize, capacity: u64) {
         let device = self.slots[slot].device;
-        self.ledger.capacities.insert(device, capacity);
+        self.device_facts.capacities.insert(device, capacity);
         let Some(worker) = self.slots[slot].worker_mut() else {
             return;
         };
         worker.held.opened = true;
         if worker.held.plain
-            && let Segments::Doubted(error) = &self.ledger.segments
+            && let Segments::Doubted(error) = &self.device_facts.segments
         {
             let error = error.clone();
-            self.ledger.segments = Segments::Refused;
+            self.device_facts.segments = Segments::Refused;
             self.warn(format!(
                 "libtorch's expandable segments do not work here ({error}); workers go on without \
                  them, and fragment the GPU's memory more"
@@ -121,8 +121,8 @@ impl Core {
     /// A first allocation was refused in a way that speaks against expandable segments: the next
     /// worker tries the same without. The one that found out leaves, and has not died of anything.
     pub(super) fn on_not_expandable(&mut self, slot: usize, error: &str) {
-        if self.ledger.expandable() {
-            self.ledger.segments = Segments::Doubted(error.to_owned());
+        if self.device_facts.expandable() {
+            self.device_facts.segments = Segments::Doubted(error.to_owned());
         }
         self.leave(slot, false);
     }
@@ -132,8 +132,8 @@ impl Core {
     pub(super) fn note_unopened(&mut self, slot: usize) {
         let held = self.slots[slot].worker().map(|w| &w.held);
         let failed = held.is_some_and(|h| h.plain && !h.opened);
-        if failed && matches!(self.ledger.segments, Segments::Doubted(_)) {
-            self.ledger.segments = Segments::Used;
+        if failed && matches!(self.device_facts.segments, Segments::Doubted(_)) {
+            self.device_facts.segments = Segments::Used;
         }
     }
 
@@ -145,7 +145,7 @@ impl Core {
             let peak = active.used().peak(device);
             active.peak_memory_mb = peak.map(|bytes| mib(bytes as f64));
         }
-        let capacity = self.ledger.capacities.get(&device).copied();
+        let capacity = self.device_facts.capacities.get(&device).copied();
         if let Some(worker) = self.slots[slot].worker_mut() {
             let held = &mut worker.held;
             held.measured += 1;
@@ -158,7 +158,7 @@ impl Core {
 
     /// A look at the machine: what the attempts' workers use just now.
     pub(super) fn note_sample(&mut self, sample: &Sample) {
-        let capacities = &mut self.ledger.capacities;
+        let capacities = &mut self.device_facts.capacities;
         capacities.extend(sample.host.iter().map(|h| (Device::Cpu, h.total)));
         let gpus = sample.gpus.iter();
         capacities.extend(gpus.map(|g| (Device::Cuda(g.index), g.memory_total)));
@@ -199,7 +199,7 @@ impl Core {
         };
         let entry = Box::new(Entry {
             device,
-            capacity: self.ledger.capacities.get(&device).copied(),
+            capacity: self.device_facts.capacities.get(&device).copied(),
             usage,
             grant: active.reservation.grant,
             predicted: active.predicted,

@@ -65,7 +65,7 @@ use dispatch::Concurrency;
 use ended_workers::EndedWorkers;
 use estimates::Memory;
 use kept_weights::Weights;
-use ledger::Ledger;
+use ledger::DeviceFacts;
 use liveness::LivenessDeadlines;
 use machine::Machine;
 use new_trial::HeldBack;
@@ -207,7 +207,7 @@ pub struct Core {
     slots: Vec<Slot>,
     memory: Memory,
     concurrency: Concurrency,
-    ledger: Ledger,
+    device_facts: DeviceFacts,
     deadlines: LivenessDeadlines,
     machine: Machine,
     ended_workers: EndedWorkers,
@@ -313,7 +313,7 @@ impl Core {
             held_back: Vec::new(),
             nodes: Nodes::new(start.node),
             concurrency,
-            ledger: Ledger::new(),
+            device_facts: DeviceFacts::new(),
             deadlines: LivenessDeadlines::default(),
             machine: Machine::default(),
             ended_workers: EndedWorkers::default(),

@@ -37,7 +37,7 @@ impl Repeated {
     pub fn of(record: RepeatRecord) -> Repeated {
         Repeated {
             job: record.job,
-            attempt: record.attempts.last().map_or(0, |a| a.attempt + 1),
+            attempt: record.next_attempt(),
             tally: tally(&record.attempts),
             ended: record.state.finished().then_some(Outcome {
                 value: record.value,
@@ -63,8 +63,8 @@ pub(super) struct Repeats {
     policy: TestPolicy,
     split: Option<TestSplit>,
     ended: BTreeMap<Job, Outcome>,
-    /// Those of which that is on its way to the database: another node may have been faster.
-    unsure: BTreeSet<Job>,
+    /// Those of them whose end is on its way to the database. Another node may have been faster: then its end stands.
+    unconfirmed: BTreeSet<Job>,
     /// Trials whose test has shown a value, each a look at the test split, in the order of the
     /// looks.
     looks: Vec<u64>,
@@ -103,7 +103,7 @@ impl Repeats {
             policy: operation.test,
             split,
             ended: BTreeMap::new(),
-            unsure: BTreeSet::new(),
+            unconfirmed: BTreeSet::new(),
             looks: Vec::new(),
             open,
             wanted: VecDeque::new(),
@@ -131,7 +131,7 @@ impl Repeats {
         match ended {
             // Where it has ended here as well, another node was faster, and its word stands.
             Some(outcome) => {
-                self.unsure.remove(&job);
+                self.unconfirmed.remove(&job);
                 self.end(job, outcome);
             }
             // The end is on its way to the database.
@@ -143,13 +143,13 @@ impl Repeats {
     /// A repeat has ended here; that is on its way to the database.
     fn ends_here(&mut self, job: Job, outcome: Outcome) {
         self.end(job, outcome);
-        self.unsure.insert(job);
+        self.unconfirmed.insert(job);
         self.stale = true;
     }
 
     /// The end of a repeat here has been written, or was refused because another node has it.
     pub(super) fn answered(&mut self, job: Job, written: bool) {
-        if self.unsure.remove(&job) {
+        if self.unconfirmed.remove(&job) {
             self.stale = true;
             if !written {
                 self.ended.remove(&job);
@@ -266,7 +266,7 @@ impl Core {
     pub(super) fn plan_repeats(&mut self) {
         let due = self.repeats.stale && self.mode == Mode::Running && self.search_done();
         // Of several nodes only one's result of a repeat counts: nobody concludes anything from one that may not.
-        let sure = !self.nodes.shared() || self.repeats.unsure.is_empty();
+        let sure = !self.nodes.shared() || self.repeats.unconfirmed.is_empty();
         if !due || !sure || !self.repeats.active() {
             return;
         }

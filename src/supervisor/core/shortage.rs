@@ -15,7 +15,7 @@ const FIRST: Now = Now::from_secs(5);
 const LONGEST: Now = Now::from_secs(60);
 
 /// Between two words about the same wait.
-const TOLD_EVERY: Now = Now::from_secs(600);
+pub(super) const TOLD_EVERY: Now = Now::from_secs(600);
 
 /// Where other programs use less than one part in so many of a GPU, they are not why a worker finds no
 /// room: what the driver keeps counts as theirs.

@@ -344,7 +344,8 @@ impl Slot {
         let doublings = (count - 2).min(20) as i32;
         let pause = policy.backoff.as_secs_f64() * 2f64.powi(doublings);
         let jitter = study::rng(seed, now.as_nanos() as u64, "backoff").random_range(0.5..1.5);
-        Some(Duration::from_secs_f64(pause * jitter).min(policy.max_backoff))
+        let most = policy.max_backoff.as_secs_f64();
+        Some(Duration::from_secs_f64((pause * jitter).min(most)))
     }
 
     /// Deaths since the last finished epoch.

@@ -267,16 +267,30 @@ impl StudyProgress {
     }
 }
 
-/// How long the last attempt of a finished trial took.
+/// How long the last attempt of a finished trial took; nothing of a time that no attempt can have taken.
 fn took(trial: &FrozenTrial) -> Option<Duration> {
     let runtime = trial.user_attrs.get("runtime_s").and_then(number_from_json);
-    Duration::try_from_secs_f64(runtime.filter(|_| trial.state.finished())?).ok()
+    let took = Duration::try_from_secs_f64(runtime.filter(|_| trial.state.finished())?);
+    took.ok().filter(|took| *took <= config::CENTURY)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use search::space::Params;
+
+    #[test]
+    fn a_time_that_no_attempt_can_have_taken_is_none() {
+        let took = |seconds: f64| {
+            let mut trial = FrozenTrial::new(0, TrialState::Complete, Params::new());
+            trial.user_attrs.insert("runtime_s".into(), seconds.into());
+            took(&trial)
+        };
+        assert_eq!(took(1.5), Some(Duration::from_millis(1500)));
+        for wrong in [-1.0, 1e10, 1.8e19, 1e300] {
+            assert_eq!(took(wrong), None, "{wrong}");
+        }
+    }
 
     /// What is known after trials that end one after the other: with a value, or with what they say.
     fn after(ends: &[Result<f64, &str>]) -> StudyProgress {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::ending::BY_SIGNAL;
 use super::slot::{Activity, Slot};
 use super::{Core, Mode};
-use crate::{Now, WorkerAction};
+use crate::Now;
 use fault::FaultKind;
 use messages::exit::Exit;
 use search::study::Job;
@@ -92,13 +92,7 @@ impl Core {
     fn send_home(&mut self, slot: usize) {
         match self.slots[slot].activity() {
             Some(Activity::Starting | Activity::Idle) => self.leave(slot, false),
-            Some(Activity::Recording(_)) => {
-                if let Some(worker) = self.slots[slot].worker_mut() {
-                    let id = worker.id;
-                    worker.terminated.get_or_insert(self.now);
-                    self.act_on(id, WorkerAction::Terminate);
-                }
-            }
+            Some(Activity::Recording(_)) => self.terminate(slot),
             Some(Activity::Busy(_) | Activity::Leaving) | None => {}
         }
     }
@@ -137,9 +131,13 @@ impl Core {
     /// Whether trials go on from their last epoch, wherever they run next. Programs may keep checkpoints or not: theirs have
     /// to be seen.
     fn keeps_checkpoints(&self) -> bool {
-        let keeps = config::kinds::kind(&self.spec.kind).is_some_and(|kind| kind.keeps_checkpoints);
         let seen = !self.spec.runs_programs() || self.programs_keep_state;
-        self.spec.operation.supervisor.checkpoint && keeps && seen
+        self.spec.operation.supervisor.checkpoint && self.can_keep_checkpoints() && seen
+    }
+
+    /// Whether trainings of this kind can go on from their last epoch.
+    fn can_keep_checkpoints(&self) -> bool {
+        config::kinds::kind(&self.spec.kind).is_some_and(|kind| kind.keeps_checkpoints)
     }
 
     /// Whether a trial that starts now ends before the machine is taken away, or goes on elsewhere, as far as is known.
@@ -205,7 +203,6 @@ impl Core {
         if kind != FaultKind::Interrupted || !by_stop || times < 2 {
             return;
         }
-        let keeps = config::kinds::kind(&self.spec.kind).is_some_and(|kind| kind.keeps_checkpoints);
         let go_on = match (
             self.spec.runs_programs(),
             self.spec.operation.supervisor.checkpoint,
@@ -213,7 +210,7 @@ impl Core {
             (true, _) => {
                 ", and a program that keeps its state in TUNE_CHECKPOINT_DIR goes on from there"
             }
-            (false, false) if keeps => {
+            (false, false) if self.can_keep_checkpoints() => {
                 ", and supervisor.checkpoint = true lets it go on from its last epoch"
             }
             (false, _) => "",

@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::slot::{Activity, Worker};
-use crate::{Action, WorkerAction};
+use crate::Action;
 use device::Device;
 use fault::ErrorReport;
 use fault::{Evidence, Fault, FaultKind};
@@ -87,7 +87,7 @@ impl Core {
     }
 
     fn on_hello(&mut self, slot: usize, protocol: u32, version: &str) {
-        let (device, now) = (self.slots[slot].device, self.now);
+        let device = self.slots[slot].device;
         let rehearse = self.rehearsal_of_spare(slot);
         let Some(worker) = self.slots[slot].worker_mut() else {
             return;
@@ -95,14 +95,12 @@ impl Core {
         let id = worker.id;
         worker.greeted = true;
         if protocol != VERSION || version != env!("CARGO_PKG_VERSION") {
-            worker.garbage = Some(format!(
+            let error = format!(
                 "the worker is tune {version} with protocol {protocol}, the supervisor {} with \
                  {VERSION}: the binary was replaced while it ran; start tune again",
                 env!("CARGO_PKG_VERSION")
-            ));
-            worker.killed = Some(now);
-            self.act_on(id, WorkerAction::Kill);
-            return;
+            );
+            return self.end_for_garbage(slot, error);
         }
         let spec = Box::new(self.spec.clone());
         let open = ToWorker::Open {

@@ -406,8 +406,8 @@ impl Attempt<'_> {
     }
 }
 
-/// The error of a program that breaks the rules of metric lines. What the line holds says nothing about
-/// the program's end.
+/// The error of a program that breaks the rules of metric lines. It has not ended, and how it is going to end is ours; what the
+/// line holds says nothing of that either. So the error is the message alone, as of a program that ends well without a word.
 fn malformed(message: String) -> anyhow::Error {
     let end = ProgramEnd {
         death: Death::Exited(0),

@@ -9,6 +9,14 @@ use messages::python_json;
 /// The longest metric line, in bytes.
 pub const LONGEST: usize = 1 << 20;
 
+/// The longest name of a metric, in characters: a database holds 512, with what stands before it there.
+pub const LONGEST_NAME: usize = 480;
+
+/// Whether a metric's name is too long for a database.
+pub fn is_too_long(name: &str) -> bool {
+    name.chars().nth(LONGEST_NAME).is_some()
+}
+
 /// The beginning of a line, whose end has not come yet.
 #[derive(Debug, Default)]
 pub struct PartialLine(Vec<u8>);
@@ -139,12 +147,13 @@ fn read(text: &str, objective: &str) -> Result<MetricLine, String> {
         let number = number_from_json(value);
         match key.as_str() {
             name if name == counter => {
+                // What a database holds, too.
                 let step =
-                    number.filter(|x| x.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(x));
+                    number.filter(|x| x.fract() == 0.0 && (0.0..=f64::from(i32::MAX)).contains(x));
                 let Some(step) = step else {
                     return Err(format!(
                         "found {key} {value} in a metric line, expected an integer from 0 to {}",
-                        u32::MAX
+                        i32::MAX
                     ));
                 };
                 line.step = Some(step as u32);
@@ -159,7 +168,16 @@ fn read(text: &str, objective: &str) -> Result<MetricLine, String> {
             }
             name => {
                 // People add notes; what is no number is none of the metrics.
-                line.metrics.extend(number.map(|x| (name.to_owned(), x)));
+                let Some(number) = number else {
+                    continue;
+                };
+                if is_too_long(name) {
+                    return Err(format!(
+                        "found a metric's name of {} characters in a metric line, expected at most {LONGEST_NAME}",
+                        name.chars().count()
+                    ));
+                }
+                line.metrics.insert(name.to_owned(), number);
             }
         }
     }
@@ -297,6 +315,21 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_no_database_holds_is_told() {
+        let mut lines = MetricLines::new("value");
+        let line = |name: &str| format!(r#"{{"{name}": 1}}"#);
+        let longest = "é".repeat(LONGEST_NAME);
+        assert_eq!(take(&mut lines, &line(&longest)), Meaning::Alive);
+        let error = lines.take(&line(&(longest + "x"))).unwrap_err();
+        assert!(
+            error.contains("481 characters") && error.contains("at most 480"),
+            "{error}"
+        );
+        let note = format!(r#"{{"{}": "a note"}}"#, "x".repeat(1000));
+        assert_eq!(take(&mut lines, &note), Meaning::Alive);
+    }
+
+    #[test]
     fn pythons_nan_is_read_and_known_as_such() {
         let mut lines = MetricLines::new("value");
         let Meaning::Step(_, found) = take(&mut lines, r#"{"step": 1, "value": NaN}"#) else {
@@ -314,6 +347,7 @@ mod tests {
             ("[1]", "\"[1]\""),
             (r#"{"step": -1}"#, "step -1"),
             (r#"{"step": 1.5}"#, "step 1.5"),
+            (r#"{"step": 2147483648}"#, "step 2147483648"),
             (r#"{"step": 1, "value": "x"}"#, "value \"x\""),
         ] {
             let error = lines.take(text).unwrap_err();

@@ -100,10 +100,10 @@ pub fn once(
     let run = spec.lists.get(RUN).ok_or("task.run is missing")?;
     let values = parameters(&spec.effective(values));
     let mut command = std::process::Command::new(place::program(&run[0], dir, &search_path())?);
-    let json = |e: &dyn std::fmt::Display| format!("{}: {e}", files.display());
+    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", files.display());
     let params = files.join("params.json");
-    let text = params_json(&values).map_err(|e| json(&e))?;
-    plain::write(&params, &text).map_err(|e| json(&e))?;
+    let text = params_json(&values).map_err(|e| failed(&e))?;
+    plain::write(&params, &text).map_err(|e| failed(&e))?;
     command
         .args(&template::fill(run, &values)[1..])
         .current_dir(dir)

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value as Json;
 
+use super::lines::is_too_long;
 use super::number::{captured, not_finite, number};
 use crate::Metrics;
 use messages::number_from_json;
@@ -109,13 +110,14 @@ impl Scanner {
     }
 }
 
-/// Every number of a line that is a JSON object.
+/// Every number of a line that is a JSON object; nothing of a name that no database holds.
 fn in_last_object(text: &str) -> Metrics {
     let Some(Json::Object(object)) = python_json(text) else {
         return Metrics::new();
     };
     let numbers = object
         .iter()
+        .filter(|(k, _)| !is_too_long(k))
         .filter_map(|(k, v)| Some((k.clone(), number_from_json(v)?)));
     numbers.collect()
 }
@@ -216,6 +218,16 @@ mod tests {
         assert!(value(None, &["nan"]).unwrap().unwrap().is_nan());
         assert_eq!(value(None, &["0.75\nbye"]), Ok(None));
         assert_eq!(value(None, &[]), Ok(None));
+    }
+
+    #[test]
+    fn other_numbers_have_names_that_a_database_holds() {
+        let mut scanner = Scanner::new(None);
+        let long = "x".repeat(481);
+        scanner.feed(format!(r#"{{"f1": 0.5, "loss": 2, "{long}": 3}}"#).as_bytes());
+        assert_eq!(scanner.value("f1"), Ok(Some(0.5)));
+        let names: Vec<String> = scanner.others().into_keys().collect();
+        assert_eq!(names, ["f1", "loss"]);
     }
 
     #[test]

@@ -455,7 +455,7 @@ fn a_first_allocation_without_room_says_nothing_about_segments() {
     let mut card = Card::new(2, Standby::Off);
     card.opens(0);
     card.dies_opening(1, OUT_OF_MEMORY);
-    assert!(card.core.ledger.expandable());
+    assert!(card.core.device_facts.expandable());
     assert_eq!(card.core.slots[1].deaths(), 0);
     assert!(
         card.said[0].starts_with("slot 1 waits for memory"),
