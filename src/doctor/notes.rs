@@ -14,10 +14,11 @@ use crate::silent::SilentError;
 
 /// The start-up module, which Python imports by the name of the first file, with the parts that this one imports.
 #[rustfmt::skip] // A table: a line a file.
-pub const MODULE: [(&str, &str); 10] = [
+pub const MODULE: [(&str, &str); 11] = [
     ("sitecustomize.py", include_str!("startup/sitecustomize.py")),
     ("_tune_doctor/gradients.py", include_str!("startup/_tune_doctor/gradients.py")),
     ("_tune_doctor/mistakes.py", include_str!("startup/_tune_doctor/mistakes.py")),
+    ("_tune_doctor/modules.py", include_str!("startup/_tune_doctor/modules.py")),
     ("_tune_doctor/notes.py", include_str!("startup/_tune_doctor/notes.py")),
     ("_tune_doctor/python.py", include_str!("startup/_tune_doctor/python.py")),
     ("_tune_doctor/silent.py", include_str!("startup/_tune_doctor/silent.py")),

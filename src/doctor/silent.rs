@@ -63,12 +63,24 @@ messages::table! {
     /// Each has a copy of the dataset as it was.
     WorkersStale(false, "what is set on the dataset does not reach the loader's persistent workers",
         "Make the loader without persistent_workers, or share the setting (torch.Tensor.share_memory_, multiprocessing.Value).");
+    /// Each process begins with the generator as the dataset was made with it.
+    RowsAgain(false, "the loader's processes draw the same random numbers in each pass over the data: each begins with a copy of the dataset's own generator",
+        "Seed it in each process anew (worker_init_fn, or torch.initial_seed() at the first row), or from epoch and row.");
     /// By who has put it there, for the next one.
     Overwritten(false, "a tensor in a queue is written over before it is taken out",
         "Put a copy into the queue (tensor.clone()).");
     /// Averages of its weights that nothing is written to.
     CopyStale(false, "a copy of the trained network is evaluated that never changes, though the network is trained on",
         "Write to the copy's weights in place (p.mul_(d).add_(w, alpha=1 - d), or copy_): `p = ...` gives a new tensor a name.");
+    /// Of an average of the weights, for one, which takes over the parameters alone.
+    StatisticsUnset(false, "a normalisation whose weights have changed is evaluated with the statistics that it was made with",
+        "Take over buffers as well as parameters (module.buffers(), state_dict()), or compute them anew (torch.optim.swa_utils.update_bn).");
+    /// After the first evaluation, mostly.
+    StaysInEvaluation(false, "the network was trained in training mode and goes on in evaluation mode, without dropout, and with statistics that stay",
+        "Call model.train() after each evaluation, before the next step.");
+    /// Without `batch_first=True`.
+    TimeFirst(false, "a module takes the first dimension for time, which is that of the rows: it mixes rows of the batch, and no steps of a sequence",
+        "Make it with batch_first=True, or transpose what it is given: x.transpose(0, 1).");
     /// Each changes the result, again and again.
     HooksKept(false, "forward hooks of a module are registered again and again, and never removed",
         "Keep what register_forward_hook() gives, and call its remove() once the hook has done its work.");
@@ -106,6 +118,9 @@ messages::table! {
     /// All calls share it.
     DefaultChanged(true, "a default argument, an empty list or dictionary where it is written, keeps what earlier calls have put there",
         "Write `x=None`, and make the list in the function. One that is meant as a cache is right as it is.");
+    /// As slices of a large buffer.
+    SavedWhole(true, "torch.save writes whole tensors of which the program has parts",
+        "Save copies of the parts: part.clone().");
     /// An average of the weights, for one, that begins anew.
     PartUnread(true, "a training goes on from a checkpoint of which a part is not used",
         "Load that part, too, where the training is to go on as if it had not been interrupted.");

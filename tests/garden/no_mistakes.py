@@ -11,7 +11,7 @@ import signal
 import sys
 
 import torch
-from silent_errors import passes, Decoded, Normalised, classes, epochs, heights, normalised, one, run, sgd, three, train, x
+from silent_errors import drawn, passes, Decoded, Normalised, classes, epochs, heights, normalised, one, run, sgd, three, train, x
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.utils.checkpoint import checkpoint
 
@@ -243,6 +243,43 @@ def fine_copies():
         hook.remove()
     torch.full((8,), 100, dtype=torch.uint8) + torch.full((8,), 100, dtype=torch.uint8)
     torch.full((8,), 200, dtype=torch.int64) + 100
+
+
+def fine_modules():
+    network = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Dropout(0.1))
+    average, optimizer = copy.deepcopy(network).eval(), sgd(network)
+    for number, step in enumerate(train(optimizer, optimizer.zero_grad, lambda: cross_entropy(network(x), classes))):
+        step()
+        with torch.no_grad():
+            for kept, trained in zip(average.state_dict().values(), network.state_dict().values()):
+                kept.copy_(trained)
+            average(x)
+        # Statistics are kept on purpose.
+        network[1].train(number < 4)
+        network[2].train(number % 2 == 0)
+    judge = torch.nn.Sequential(torch.nn.Linear(4, 1), torch.nn.Dropout(0.3))
+    for optimizer in [sgd(judge), sgd(three)] * 6:
+        judge.train(optimizer.param_groups[0]["params"][0] is judge[0].weight)
+        judge(x).square().mean().backward()
+        three(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    layer, last = torch.nn.GRU(4, 6), torch.nn.Linear(6, 3)
+    rows, series, optimizer = torch.randn(8, 5, 4), torch.randn(9, 1, 4), sgd(layer)
+    targets = torch.randint(3, (9,))
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(last(layer(rows.transpose(0, 1))[0][-1]), targets[:8])):
+        step()
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(last(layer(series)[0][:, 0]), targets)):
+        step()
+    torch.save([torch.zeros(1000, 1000)[0].clone()], io.BytesIO())
+
+
+def fine_generators():
+    def seed(worker):
+        torch.utils.data.get_worker_info().dataset.draw.seed(torch.initial_seed())
+
+    drawn(persistent_workers=True)
+    drawn(worker_init_fn=seed)
 
 
 def fine_shapes():

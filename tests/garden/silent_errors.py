@@ -5,6 +5,7 @@ import copy
 import io
 import os
 import queue
+import random
 import signal
 import sys
 import tempfile
@@ -256,6 +257,71 @@ def copy_stale():
             copy(x)
 
 
+def statistics_unset():
+    network = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+    average, optimizer = copy.deepcopy(network).eval(), sgd(network)
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(network(x), classes), 4):
+        step()
+        with torch.no_grad():
+            for kept, trained in zip(average.parameters(), network.parameters()):
+                kept.lerp_(trained, 0.1)
+            average(x)
+
+
+def stays_in_evaluation():
+    network = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.1))
+    optimizer = sgd(network)
+    for number, step in enumerate(train(optimizer, optimizer.zero_grad, lambda: cross_entropy(network(x), classes))):
+        step()
+        if number == 2:
+            network.eval()
+
+
+def time_first():
+    layer, last = torch.nn.LSTM(4, 6), torch.nn.Linear(6, 3)
+    rows, optimizer = torch.randn(12, 5, 4), sgd(layer)
+    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(last(layer(rows)[0][:, -1]), classes)):
+        step()
+
+
+class Drawn(torch.utils.data.Dataset):
+    def __init__(self, seed):
+        self.draw = random.Random(seed)
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, row):
+        return x[row] + self.draw.random(), classes[row]
+
+
+def drawn(**settings):
+    loader, optimizer = torch.utils.data.DataLoader(Drawn(0), batch_size=4, num_workers=1, **settings), sgd(three)
+    for epoch in range(3):
+        for rows, targets in loader:
+            optimizer.zero_grad()
+            cross_entropy(three(rows), targets).backward()
+            optimizer.step()
+
+
+def rows_again():
+    drawn()
+
+
+def saved_whole():
+    kept = torch.zeros(1000, 1000)
+    torch.save({"last": kept[-1], "mean": kept[0]}, io.BytesIO())
+
+
+def no_gradients_of_a_scaler():
+    scaler, last = torch.amp.GradScaler("cpu"), torch.nn.Linear(4, 3)
+    scaler.scale(cross_entropy(three(x), classes)).backward()
+    try:
+        scaler.step(sgd(last))
+    except AssertionError:
+        pass
+
+
 def hooks_kept():
     def hooks_kept_again(module, args, output):
         return output * 0.5
@@ -386,7 +452,7 @@ def no_is_true():
     assert parser.parse_args(["--shuffle", "False"]).shuffle
 
 
-HELPERS = {"stepped", "sgd", "train", "passes", "epochs", "Jittered", "Decoded", "rows_changed_of_a_table", "rows_changed_in_place", "default_changed_in", "Kept", "Normalised",
+HELPERS = {"drawn", "Drawn", "stepped", "sgd", "train", "passes", "epochs", "Jittered", "Decoded", "rows_changed_of_a_table", "rows_changed_in_place", "default_changed_in", "Kept", "Normalised",
            "normalised", "rows_changed_by_minus_at"}
 
 

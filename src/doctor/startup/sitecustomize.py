@@ -10,6 +10,7 @@ import sys
 
 from _tune_doctor.gradients import Gradients
 from _tune_doctor.mistakes import Mistakes
+from _tune_doctor.modules import Modules
 from _tune_doctor.notes import HERE, Notes
 from _tune_doctor.python import Python
 from _tune_doctor.silent import Silent
@@ -33,7 +34,7 @@ def _chain():
         sys.path[:] = [p for p in kept if os.path.abspath(p or ".") != HERE]
 
 
-class Doctor(Watching, Python, Training, Tracing, Silent, Gradients, States, Mistakes, Notes):
+class Doctor(Watching, Python, Training, Tracing, Silent, Gradients, States, Modules, Mistakes, Notes):
     """All of it: what one part notes, another may go on from."""
 
     def start(self):

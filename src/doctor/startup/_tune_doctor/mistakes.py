@@ -46,6 +46,7 @@ class Mistakes:
         self.watch_tensors(torch)
         self.watch_persistent_workers()
         self.watch_scaling(torch)
+        self.watch_generators(torch)
         if sys.flags.optimize:
             # By the first step all of its files are there.
             self.before_steps(lambda optimizer, args, kwargs: self.look_at_asserts())
@@ -220,6 +221,43 @@ class Mistakes:
 
         of_workers._reset = watched
 
+    def watch_generators(self, torch):
+        """Notes rows that are drawn again in each pass: a loader's process begins with a copy of the dataset, and of the generator
+        that it keeps. Each copy leaves a file, and the second of the same state says so."""
+        import os
+
+        doctor, reader = self, torch.utils.data._utils.fetch._MapDatasetFetcher
+        fetch, begun, reading = reader.fetch, set(), []
+
+        def watched(self, rows):
+            dataset = self.dataset
+            # Only the loader's processes: here, it goes on where it was.
+            if id(dataset) in begun or torch.utils.data.get_worker_info() is None:
+                return fetch(self, rows)
+            begun.add(id(dataset))
+            before = generators(torch, dataset)
+            try:
+                return fetch(self, rows)
+            finally:
+                if before is not None and before != generators(torch, dataset):
+                    path = os.path.join(doctor.notes, "drawn-%d-" % id(dataset))
+                    if os.path.exists(path + before):
+                        doctor.write("drawn-%d-again" % id(dataset), "")
+                    doctor.write("drawn-%d-%s" % (id(dataset), before), "")
+
+        def passes(loader):
+            reading[:] = [loader] if loader.num_workers and not loader.persistent_workers else []
+
+        def step(optimizer, args, kwargs):
+            for loader in reading:
+                if os.path.exists(os.path.join(doctor.notes, "drawn-%d-again" % id(loader.dataset))):
+                    self.silent("rows_again", line=place(type(loader.dataset).__getitem__.__code__))
+            reading.clear()
+
+        reader.fetch = watched
+        self.at_pass = passes
+        self.before_steps(step)
+
     def before_fetch(self, passing):
         """Samples the arrays that a dataset keeps before rows of it are read here: processes that read them have copies of it."""
         if not self.fetches or "rows_changed" in self.silent_kinds or not self.wants("trace"):
@@ -275,7 +313,14 @@ class Mistakes:
             if type(self).unscale_ is scaler.unscale_ and self.is_enabled() and self.get_scale() > 1:
                 scaled.add(self)
 
+        def step(self, optimizer, *args):
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            if self.is_enabled() and all(p.grad is None for p in parameters):
+                shapes = ", ".join(str(list(p.shape)) for p in parameters[:2])
+                doctor.silent("no_gradients", "of shapes " + shapes)
+
         watch(scaler, "scale", scale)
+        watch(scaler, "step", step)
         for name in ("unscale_", "update"):
             watch(scaler, name, lambda self, *args: scaled.discard(self))
         for name in ("clip_grad_norm_", "clip_grad_value_"):
@@ -434,6 +479,25 @@ def kept_by(dataset):
                 # With the array itself: another one would get its identity.
                 found[id(array)] = name, rows[:: rows.size // 512 + 1].copy(), array
     return found
+
+
+def generators(torch, dataset):
+    """What stands for the states of the generators of random numbers that a dataset keeps; `None`: it keeps none."""
+    import hashlib
+    import pickle
+    import random
+
+    numpy, states = sys.modules.get("numpy"), []
+    for value in list(vars(dataset).values()) if hasattr(dataset, "__dict__") else ():
+        if isinstance(value, torch.Generator):
+            states.append(value.get_state().numpy())
+        elif isinstance(value, random.Random):
+            states.append(value.getstate())
+        elif numpy is not None and isinstance(value, numpy.random.Generator):
+            states.append(value.bit_generator.state)
+        elif numpy is not None and isinstance(value, numpy.random.RandomState):
+            states.append(value.get_state())
+    return hashlib.sha256(pickle.dumps(states)).hexdigest()[:16] if states else None
 
 
 def settings(dataset):

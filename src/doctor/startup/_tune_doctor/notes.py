@@ -57,6 +57,7 @@ class Notes:
         # Whether a loader reads rows in this process, and which pass over its rows it is.
         self.fetches = False
         self.passes = 0
+        self.at_pass = lambda loader: None
         # Of optimisers, whether one has made a step, and whether gradients wait for one.
         self.has_stepped = False
         self.unused = False

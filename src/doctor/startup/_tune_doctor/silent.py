@@ -4,6 +4,7 @@ import operator
 import sys
 import weakref
 
+from .modules import LOSSES
 from .notes import place
 
 # By which a loss compares results with targets.
@@ -92,6 +93,8 @@ class Silent:
         try:
             if self.checkpoints:
                 self.takes(torch, *args)
+            if name in LOSSES:
+                self.look_at_targets(args[1])
             if name in CLEARS:
                 self.cleared = True
             elif name in COMPARES and crosses(torch, args):

@@ -13,6 +13,8 @@ LEFT_OUT = -1e4
 STEPS = 10
 # Checkpoints that are looked at: a program that loads more reads its rows so.
 CHECKPOINTS = 4
+# A file is as many times as large as what is in it, and larger by so many bytes.
+TIMES, BYTES = 4, 1 << 20
 
 
 class Checkpoint:
@@ -36,6 +38,7 @@ class States:
         self.checkpoints, self.stepped_to = [], {}
         self.watch_loading(torch)
         self.watch_checkpoints(torch)
+        self.watch_saving(torch)
 
     def watch_loading(self, torch):
         """Notes a state that is loaded into the network whose own weights it holds: what was kept has changed with them."""
@@ -110,6 +113,24 @@ class States:
         torch.load = torch.serialization.load = watched
         torch.optim.Optimizer.load_state_dict = resumed
         self.before_steps(step)
+
+    def watch_saving(self, torch):
+        """Notes parts of tensors that are saved: with each its whole storage goes into the file."""
+        save = torch.save
+
+        @functools.wraps(save)
+        def watched(obj, *args, **kwargs):
+            try:
+                tensors = tensors_in(torch, obj)
+                storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+                whole, parts = sum(storages.values()), sum(t.numel() * t.element_size() for t in tensors)
+                if whole > max(TIMES * parts, parts + BYTES):
+                    self.silent("saved_whole", "%.1f MB for %.1f MB" % (whole / 1e6, parts / 1e6))
+            except Exception:
+                pass  # Of what has no storage nothing is known.
+            return save(obj, *args, **kwargs)
+
+        torch.save = torch.serialization.save = watched
 
     def takes(self, torch, *values):
         """These are used, in whatever way."""

@@ -84,6 +84,7 @@ class Tracing:
         self.look_at_steps()
         self.look_at_functions(torch)
         self.watch_states(torch)
+        self.watch_modules(torch)
         self.look_for_mistakes_of(torch)
         # Each node of the graph keeps the traceback of its forward operation.
         torch.autograd.set_detect_anomaly(True, check_nan=False)

@@ -226,6 +226,7 @@ class Training:
         def watched_first(self, loader):
             self._tune_doctor = [getattr(loader, "_tune_doctor", 0), [], 0]
             doctor.look_at_length(loader)
+            doctor.at_pass(loader)
             doctor.passes += 1
             first(self, loader)
 
