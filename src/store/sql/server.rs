@@ -13,7 +13,7 @@ use tokio_postgres::error::SqlState;
 
 use super::address::{self, Address};
 use super::cells::{Cell, Parameter};
-use super::session::Session;
+use super::session::{Failed, Session};
 use super::{Args, Intent, Kind};
 
 /// How long a connection may take to be made.
@@ -21,6 +21,10 @@ const CONNECTING: Duration = Duration::from_secs(10);
 
 /// After so long without an answer from the other side a connection is lost.
 const SILENCE: Duration = Duration::from_secs(30);
+
+/// An answer takes no longer: a server whose disk or machine stands still, or what stands between, keeps a connection open
+/// and says nothing.
+const ANSWER: Duration = Duration::from_secs(60);
 
 /// How long it is asked what has become of a transaction whose end nobody has told.
 const DOUBT: Duration = Duration::from_secs(2);
@@ -86,10 +90,7 @@ impl Server {
 
     /// Does something with the connection, which is made again where it was lost, but not within a transaction: that
     /// is lost with it.
-    fn with<T>(
-        &self,
-        act: impl FnOnce(&mut Session) -> Result<T, tokio_postgres::Error>,
-    ) -> Result<T, Kind> {
+    fn with<T>(&self, act: impl FnOnce(&mut Session) -> Result<T, Failed>) -> Result<T, Kind> {
         let mut session = self.session.borrow_mut();
         if session.as_ref().is_none_or(Session::is_closed) {
             if self.inside.get() {
@@ -120,7 +121,9 @@ impl Server {
             true => None,
             false => Some(super::tls::connector(self.address.roots())?),
         };
-        let mut session = Session::open(&config, tls)?;
+        // Each of the hosts is tried.
+        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1).max(1);
+        let mut session = Session::open(&config, tls, CONNECTING * hosts)?;
         session.batch(SETTINGS)?;
         let wait = self.patience.get().as_millis().max(1);
         session.batch(&format!("SET lock_timeout = '{wait}ms'"))?;
@@ -128,6 +131,7 @@ impl Server {
         if let Some((study_id, node)) = &*self.held.borrow() {
             self.hold_again(&mut session, *study_id, node.as_deref())?;
         }
+        session.set_patience(ANSWER);
         Ok(session)
     }
 
@@ -510,6 +514,17 @@ fn in_its_words(sql: &str) -> (String, Vec<usize>) {
         text.push_str(&format!("${}{rest}", place + 1));
     }
     (text, parameters)
+}
+
+impl From<Failed> for Kind {
+    fn from(failed: Failed) -> Kind {
+        match failed {
+            Failed::Postgres(error) => error.into(),
+            Failed::NoAnswer(patience) => {
+                Kind::Unreachable(format!("no answer within {} s", patience.as_secs()))
+            }
+        }
+    }
 }
 
 /// What a server says, by what a person can do about it.

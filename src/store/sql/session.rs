@@ -5,9 +5,11 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::future::{try_join, try_join_all};
 use tokio::runtime::{self, Runtime};
+use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -18,6 +20,21 @@ use super::cells::Parameter;
 /// What moves bytes between client and server until the session ends.
 type Transport = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
+/// What a session fails with.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// The server, or the way to it.
+    Postgres(Error),
+    /// No answer came in time; the session is closed.
+    NoAnswer(Duration),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed::Postgres(error)
+    }
+}
+
 /// An open session.
 pub(super) struct Session {
     runtime: Runtime,
@@ -26,6 +43,8 @@ pub(super) struct Session {
     transport: Option<Transport>,
     /// What goes out with the next statement that somebody waits for.
     kept: Vec<Kept>,
+    /// How long an answer may take.
+    patience: Duration,
     /// What was asked ahead and answered, and nobody has taken yet.
     answers: Vec<(Question, Vec<Row>)>,
 }
@@ -41,15 +60,19 @@ struct Kept {
 }
 
 impl Session {
-    /// Opens one; by TLS where there is a connector.
+    /// Opens one within some time; by TLS where there is a connector. Its answers may take as long.
     ///
     /// # Errors
-    /// The server cannot be reached, or refuses this user.
-    pub(super) fn open(config: &Config, tls: Option<MakeRustlsConnect>) -> Result<Session, Kind> {
+    /// The server cannot be reached, does not answer, or refuses this user.
+    pub(super) fn open(
+        config: &Config,
+        tls: Option<MakeRustlsConnect>,
+        patience: Duration,
+    ) -> Result<Session, Kind> {
         let mut runtime = runtime::Builder::new_current_thread();
         let runtime = (runtime.enable_all().build())
             .map_err(|error| Kind::Unreachable(format!("no runtime for a connection: {error}")))?;
-        let (client, transport) = runtime.block_on(async {
+        let connect = async {
             Ok::<_, Error>(match tls {
                 None => {
                     let (client, transport) = config.connect(NoTls).await?;
@@ -60,19 +83,27 @@ impl Session {
                     (client, Box::pin(transport) as Transport)
                 }
             })
-        })?;
+        };
+        let connected = runtime.block_on(async { timeout(patience, connect).await });
+        let (client, transport) = connected.map_err(|_| Failed::NoAnswer(patience))??;
         Ok(Session {
             runtime,
             client,
             transport: Some(transport),
             kept: Vec::new(),
+            patience,
             answers: Vec::new(),
         })
     }
 
+    /// Sets how long an answer may take.
+    pub(super) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     /// Whether the connection was lost, as far as is known.
     pub(super) fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.transport.is_none() || self.client.is_closed()
     }
 
     /// Keeps a statement for the next one that somebody waits for. An error that it gives is then that one's.
@@ -98,7 +129,7 @@ impl Session {
         &mut self,
         sql: &str,
         parameters: &[Parameter],
-    ) -> Result<Option<Vec<Row>>, Error> {
+    ) -> Result<Option<Vec<Row>>, Failed> {
         let waits =
             |kept: &Kept| kept.question.0.as_deref() == Some(sql) && kept.question.1 == parameters;
         if self.kept.iter().any(waits) {
@@ -116,7 +147,7 @@ impl Session {
     }
 
     /// Prepares a statement.
-    pub(super) fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+    pub(super) fn prepare(&mut self, sql: &str) -> Result<Statement, Failed> {
         self.ask(async |client| client.prepare(sql).await)
     }
 
@@ -125,7 +156,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         parameters: &[Parameter],
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, Failed> {
         self.ask(async |client| client.execute_raw(statement, parameters).await)
     }
 
@@ -134,7 +165,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         parameters: &[Parameter],
-    ) -> Result<Vec<Row>, Error> {
+    ) -> Result<Vec<Row>, Failed> {
         let parameters: Vec<_> = parameters
             .iter()
             .map(|p| p as &(dyn ToSql + Sync))
@@ -147,22 +178,23 @@ impl Session {
         &mut self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Row, Error> {
+    ) -> Result<Row, Failed> {
         self.ask(async |client| client.query_one(sql, parameters).await)
     }
 
     /// Carries out statements without parameters.
-    pub(super) fn batch(&mut self, sql: &str) -> Result<(), Error> {
+    pub(super) fn batch(&mut self, sql: &str) -> Result<(), Failed> {
         self.ask(async |client| client.batch_execute(sql).await)
     }
 
     /// Sends what was kept and behind it what `act` asks, without waiting in between. The error is the first one.
-    fn ask<T>(&mut self, act: impl AsyncFnOnce(&Client) -> Result<T, Error>) -> Result<T, Error> {
+    fn ask<T>(&mut self, act: impl AsyncFnOnce(&Client) -> Result<T, Error>) -> Result<T, Failed> {
         let Session {
             runtime,
             client,
             transport,
             kept,
+            patience,
             answers,
         } = self;
         let kept = std::mem::take(kept);
@@ -171,10 +203,10 @@ impl Session {
             let parameters: Vec<_> = parameters.map(|p| p as &(dyn ToSql + Sync)).collect();
             client.query(&kept.statement, &parameters).await
         };
-        let (rows, answer) = {
+        let answered = {
             // Each goes out when it is polled first, and the answers come in the same order.
             let mut asked = pin!(try_join(try_join_all(kept.iter().map(send)), act(client)));
-            runtime.block_on(poll_fn(|context| {
+            let answered = poll_fn(|context| {
                 // Why the connection was lost says more than that it is closed.
                 let ended = transport.as_mut().map(|open| open.as_mut().poll(context));
                 if let Some(Poll::Ready(ended)) = ended {
@@ -184,13 +216,63 @@ impl Session {
                     }
                 }
                 asked.as_mut().poll(context)
-            }))?
+            });
+            runtime.block_on(async { timeout(*patience, answered).await })
         };
+        // What is asked next would wait behind what has no answer.
+        let (rows, answer) = answered.map_err(|_| {
+            *transport = None;
+            Failed::NoAnswer(*patience)
+        })??;
         for (kept, rows) in kept.into_iter().zip(rows) {
             if let (Some(sql), parameters) = kept.question {
                 answers.push(((sql, parameters), rows));
             }
         }
         Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    const SHORT: Duration = Duration::from_millis(200);
+
+    /// A server that says this to who connects, and nothing more.
+    fn server(says: &'static [u8]) -> Config {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            connection.write_all(says).unwrap();
+            let _ = connection.read_to_end(&mut Vec::new());
+        });
+        let mut config = Config::new();
+        config.host("127.0.0.1").port(port).user("a");
+        config
+    }
+
+    #[test]
+    fn a_server_that_takes_a_connection_and_says_nothing_is_not_waited_for() {
+        let Err(Kind::Unreachable(what)) = Session::open(&server(b""), None, SHORT) else {
+            panic!("no error");
+        };
+        assert!(what.contains("no answer"), "{what}");
+    }
+
+    #[test]
+    fn a_session_whose_server_gives_no_answer_is_closed() {
+        // Welcome, and ready.
+        let says = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+        let mut session = Session::open(&server(says), None, SHORT).unwrap();
+        assert!(!session.is_closed());
+        assert!(matches!(
+            session.batch("SELECT 1"),
+            Err(Failed::NoAnswer(_))
+        ));
+        assert!(session.is_closed());
     }
 }
