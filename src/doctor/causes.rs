@@ -297,6 +297,13 @@ messages::table! {
         &[(S::Hang, 0.97), (S::CrossedLocks, 0.95)],
         &[(C::OneRow, 0.1), (C::Synthetic, 0.2), (C::OtherThreads, 0.3)],
         "Take locks in the same order in all threads, and call nothing that takes a lock while another one is held; threading.RLock may be taken twice by one thread.");
+    ChangedWhileIterated(1.5, "a dictionary, set or queue is changed while it is gone through, by the loop itself or by another thread", &[Line],
+        &[(S::IterationText, 0.97), (S::Exception, 0.97), (S::Flaky, 0.5)],
+        &[(C::OtherThreads, 0.1), (C::Workers0, 0.1), (C::OneThread, 0.1)],
+        "Go through a copy: list(d.items()); where another thread writes to it, hold the same lock in both places.");
+    CopiedGraph(1.0, "a tensor that gradients go through is kept, in a module for one, and copied with it", &[Line],
+        &[(S::CopyText, 0.97), (S::Exception, 0.97)], &[],
+        "Keep it detached (self.weights = w.detach()), set it to None before copy.deepcopy(), or copy state_dict() in the place of the module.");
     UnreadOutput(2.0, "a program that it has started waits for somebody to read what it writes: the pipe is full", &[],
         &[(S::Hang, 0.97), (S::Unread, 0.95)],
         &[(C::OneRow, 0.1), (C::Synthetic, 0.2)],

@@ -225,6 +225,8 @@ pub struct Notes {
     pub timer: Option<String>,
     /// The file that was opened for reading last, before the exception that ended it.
     pub opened: Option<String>,
+    /// A file that it writes may not become larger than a limit (RLIMIT_FSIZE).
+    pub file_limit: bool,
     /// An optimiser has made a step.
     pub stepped: bool,
     /// The last batch.
@@ -355,6 +357,7 @@ impl Notes {
                 self.import_effects.insert(effect);
             }
             "rang" => self.rang = Rang::deserialize(note).ok(),
+            "file_limit" => self.file_limit = true,
             "opened" => self.opened = Some(text("file")),
             "raised_in_import" => self.raised_in_import = Some(text("module")),
             "thread" => {

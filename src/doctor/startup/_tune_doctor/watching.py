@@ -117,6 +117,11 @@ class Watching:
         if self.opened:
             self.note("opened", file=self.opened)
         try:
+            import resource
+
+            # Not where it began: the program may have set it.
+            if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
+                self.note("file_limit")
             self.look_for_removed(value)
             self.look_for_name(value)
         except BaseException:
