@@ -1,6 +1,6 @@
 //! `tune best`: the best trial beside the baseline; with several objectives the front.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -39,6 +39,9 @@ pub struct BestTrial {
     test: Option<Json>,
     /// What each parameter matters, where enough trials are complete.
     importances: Option<BTreeMap<String, f64>>,
+    /// The parameters that show an effect.
+    #[serde(skip)]
+    showing: BTreeSet<String>,
     /// Trials that count towards the goal.
     #[serde(skip)]
     counted: u64,
@@ -77,6 +80,7 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<BestTrials, Failure> {
     let best = told(&trial);
     let baseline = baseline(&study);
     let beaten = baseline.as_ref().map(|b| beats(&study, &best, b));
+    let (importances, showing) = importance::importances(store, &study)?.unzip();
     Ok(BestTrials::One(Box::new(BestTrial {
         study: study.name.clone(),
         objectives: Objectives::of(&study),
@@ -85,7 +89,8 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<BestTrials, Failure> {
         beats_baseline: beaten,
         selection: study.user_attrs.get("selection").cloned(),
         test: study.user_attrs.get("test").cloned(),
-        importances: importance::importances(store, &study)?,
+        importances,
+        showing: showing.unwrap_or_default(),
         counted,
         summary: study,
     })))
@@ -141,7 +146,8 @@ impl BestTrial {
             let what = "with these parameters, which its study cannot hold";
             facts.push(("adopted", what.to_owned()));
         }
-        let matter = self.importances.as_ref().and_then(importance::text);
+        let matter = self.importances.as_ref();
+        let matter = matter.and_then(|shares| importance::text(shares, &self.showing));
         facts.extend(matter.map(|text| ("matters most", text)));
         let params = best.trained_with().iter();
         facts.extend(params.map(|(name, value)| (name.as_str(), format::value(value))));

@@ -1,6 +1,6 @@
 //! Which parameters matter in a study: by name beside its best trial, and all of them by `tune importance`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use super::objectives::Objectives;
 use super::{Answer, choose};
 use messages::exit::Failure;
 use report::format::plural;
-use search::importance::{Effect, FEWEST, Ranked, ranked, shares};
+use search::importance::{Effect, FEWEST, Ranked, ranked, shares, showing};
 use search::study::{Direction, FrozenTrial, TrialState};
 use store::{STRUCK_WHY, Store, StudySummary};
 
@@ -111,14 +111,15 @@ const LEAST: f64 = 0.01;
 pub(super) fn importances(
     store: &Store,
     study: &StudySummary,
-) -> Result<Option<BTreeMap<String, f64>>, Failure> {
+) -> Result<Option<(BTreeMap<String, f64>, BTreeSet<String>)>, Failure> {
     let [direction] = study.directions[..] else {
         return Ok(None);
     };
     if study.counts.complete < FEWEST as u64 {
         return Ok(None);
     }
-    Ok(Some(shares(&valid_trials(store, study)?, direction)))
+    let trials = valid_trials(store, study)?;
+    Ok(Some((shares(&trials, direction), showing(&trials))))
 }
 
 /// The complete trials whose results nobody has struck.
@@ -128,9 +129,13 @@ fn valid_trials(store: &Store, study: &StudySummary) -> Result<Vec<FrozenTrial>,
     Ok(trials)
 }
 
-/// The most important ones, for people: `optim.lr 62 %, model.dropout 21 %`.
-pub(super) fn text(importances: &BTreeMap<String, f64>) -> Option<String> {
-    let mut ranked: Vec<(&String, f64)> = importances.iter().map(|(n, s)| (n, *s)).collect();
+/// The most important ones of those that show an effect, for people: `optim.lr 62 %, model.dropout 21 %`.
+pub(super) fn text(
+    importances: &BTreeMap<String, f64>,
+    showing: &BTreeSet<String>,
+) -> Option<String> {
+    let shown = importances.iter().filter(|(n, _)| showing.contains(*n));
+    let mut ranked: Vec<(&String, f64)> = shown.map(|(n, s)| (n, *s)).collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
     let named = ranked.into_iter().filter(|(_, share)| *share >= LEAST);
     let named = named.take(NAMED);
@@ -150,7 +155,9 @@ mod tests {
         let named = |(i, share): (usize, &f64)| (format!("p{i}"), *share);
         let all = shares.iter().enumerate().map(named).collect();
         let expected = "p1 40 %, p4 25 %, p3 20 %, p5 6 %, p0 5 %";
-        assert_eq!(text(&all).as_deref(), Some(expected));
-        assert_eq!(text(&[("a".to_owned(), 0.0)].into()), None);
+        let names = (0..6).map(|i| format!("p{i}")).collect();
+        assert_eq!(text(&all, &names).as_deref(), Some(expected));
+        assert_eq!(text(&all, &BTreeSet::new()), None);
+        assert_eq!(text(&[("p1".to_owned(), 0.0)].into(), &names), None);
     }
 }
