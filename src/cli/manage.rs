@@ -15,7 +15,8 @@ use files::plain;
 use messages::exit::{Exit, Failure};
 use report::format::plural;
 use store::{Place, Store, StudySummary};
-use supervisor::{LockOwner, StudyLock, patiently, spool};
+use supervisor::spool::Waiting;
+use supervisor::{LockOwner, StudyLock, patiently};
 
 /// How long another program's lock on the database is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -125,11 +126,9 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
     let dir = storage.files();
     let _lock = locked(&storage, &study, old)?;
     // A run that has just ended may have left one until then.
-    let waiting = spool::waiting(&storage.own_files(), old);
-    if waiting > 0 {
+    if let Some(waiting) = Waiting::of(&storage, old).text() {
         return Err(Failure::storage(format!(
-            "{}; rename the study after that",
-            spool::waiting_text(waiting)
+            "{waiting}; rename the study after that"
         )));
     }
     let _new = StudyLock::take(&storage, new, &LockOwner::this_process())?;

@@ -14,7 +14,7 @@ use messages::exit::{Exit, Failure};
 use report::format::plural;
 use store::{Store, StudySummary};
 use summary::{Comparison, Night};
-use supervisor::spool;
+use supervisor::spool::Waiting;
 
 /// Characters of a table's line where it is not for a terminal.
 const PIPED: usize = 120;
@@ -144,9 +144,8 @@ fn meant(common: &Common, store: &Store, name: Option<&str>) -> Result<StudySumm
             ));
         }
     }
-    let waiting = spool::waiting(&store.place().own_files(), &study.name);
-    if waiting > 0 {
-        report::err(&format!("note: {}", spool::waiting_text(waiting)));
+    if let Some(waiting) = Waiting::of(store.place(), &study.name).text() {
+        report::err(&format!("note: {waiting}"));
     }
     Ok(study)
 }

@@ -170,7 +170,7 @@ fn context() -> Context {
         now: "2026-11-21T04:00:00Z".parse().unwrap(),
         owner: None,
         suspended: false,
-        spooled: 0,
+        spooled: supervisor::spool::Waiting::default(),
         tune: "tune".into(),
     }
 }
