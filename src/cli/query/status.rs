@@ -345,8 +345,9 @@ impl Status {
 
     /// Those that work, or are lost.
     fn node_lines(&self) -> Vec<(&'static str, String)> {
+        let works = self.nodes.iter().any(NodeLine::is_live);
         let nodes = self.nodes.iter().filter(|node| !node.has_ended());
-        nodes.map(|node| ("node", node.text())).collect()
+        nodes.map(|node| ("node", node.text(works))).collect()
     }
 
     fn running_lines(&self) -> Vec<(&'static str, String)> {

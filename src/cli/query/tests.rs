@@ -204,7 +204,11 @@ fn a_trial_in_the_list_is_what_it_is_alone() {
         let trials = store.trials(study.study_id).unwrap();
         let alone = trials.iter().map(|trial| {
             let own = attempts.get(&trial.number).map_or(&[][..], Vec::as_slice);
-            json!(trials::TrialJson::new(trial, own))
+            json!(trials::TrialJson::new(
+                trial,
+                own,
+                &std::collections::BTreeMap::new()
+            ))
         });
         let text = trials_json(store, &choose(store, Some(name)).unwrap(), &everything()).unwrap();
         let json: Json = serde_json::from_str(&text).unwrap();
