@@ -133,7 +133,11 @@ fn trials(
 
 /// The study that is meant. Says on stderr which of several was chosen, and that the database does not have
 /// all results yet.
-fn meant(common: &Common, store: &Store, name: Option<&str>) -> Result<StudySummary, Failure> {
+pub(super) fn meant(
+    common: &Common,
+    store: &Store,
+    name: Option<&str>,
+) -> Result<StudySummary, Failure> {
     let study = store::choose(store, name)?;
     if name.is_none() && !common.quiet {
         let several = store.studies()?.len();

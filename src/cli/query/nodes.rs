@@ -181,16 +181,18 @@ pub fn nodes(
 
 impl Answer for Nodes {
     fn text(&self) -> String {
+        let study = printable(&self.study);
         let mut text = String::new();
         if let Some(node) = &self.forgotten {
             text += &format!(
-                "node {} holds nothing any more: others take its trials over\n",
+                "node {} holds nothing of {study} any more: others take its trials over\n",
                 printable(node)
             );
         }
         if self.nodes.is_empty() {
-            return text + "no node has worked on it yet\n";
+            return text + &format!("no node has worked on {study} yet\n");
         }
+        text += &format!("study {study}\n");
         let heading = ["node", "state", "host", "heard of", "holds for", "trials"];
         let rows = self.nodes.iter().map(|node| {
             let left = node.lease_left_s.unwrap_or_default().max(0).unsigned_abs();
@@ -209,13 +211,12 @@ impl Answer for Nodes {
         let live = self.nodes.iter().filter(|node| node.is_live()).count();
         text + &table_of(heading, rows)
             + &format!(
-                "\n{} on {}\n",
+                "\n{} on it\n",
                 match live {
                     0 => "no node works".to_owned(),
                     1 => "1 node works".to_owned(),
                     _ => format!("{} work", plural(live as u64, "node")),
-                },
-                printable(&self.study)
+                }
             )
     }
 }
