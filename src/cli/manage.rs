@@ -113,8 +113,10 @@ impl Answer for Renamed {
 pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure> {
     let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
     let (old, new) = (&args.study, &args.name);
-    config::check_name(new)
-        .map_err(|why| Failure::input(format!("found the name {new:?}, expected {why}")))?;
+    config::check_name(new).map_err(|why| {
+        let new = config::shown_name(new);
+        Failure::input(format!("found the name {new}, expected {why}"))
+    })?;
     let store = Store::open_read_only(&storage)?;
     let study = store::choose(&store, Some(old))?;
     if store.find_study(new)?.is_some() {

@@ -255,7 +255,7 @@ fn names(
     let task = file.file_stem().unwrap_or_default().to_string_lossy();
     let study = settings.text("study.name").unwrap_or(&task);
     if let Err(expected) = check_name(study) {
-        problems.push(document.problem("study.name", format!("{study:?}"), expected));
+        problems.push(document.problem("study.name", shown_name(study), expected));
     }
     (task.clone().into_owned(), study.to_owned())
 }
@@ -263,7 +263,7 @@ fn names(
 /// Checks a study's name; the error says what was expected.
 ///
 /// # Errors
-/// The name is empty, too long, or holds `/` or a control character.
+/// The name is empty, too long, looks like an option, or holds `/` or a control character.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
     if name.trim().is_empty() {
         return Err("a name that is not empty");
@@ -271,8 +271,27 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
     if name.chars().count() > 200 || name.len() > LONGEST_TEXT {
         return Err("a name of at most 200 characters and 240 bytes");
     }
-    if name == "." || name == ".." || name.contains(|c: char| c == '/' || c.is_control()) {
+    if name == "." || name == ".." {
+        return Err("a name that stands for no directory");
+    }
+    if name.starts_with('-') {
+        return Err("a name that does not begin with '-', as options do");
+    }
+    if name.contains(|c: char| c == '/' || c.is_control()) {
         return Err("a name without '/' and control characters");
     }
     Ok(())
+}
+
+/// A name as messages show it: in quotes, and of a long one the beginning.
+pub fn shown_name(name: &str) -> String {
+    const SHOWN: usize = 60;
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!(
+            "{:?}... ({} characters)",
+            &name[..end],
+            name.chars().count()
+        ),
+        None => format!("{name:?}"),
+    }
 }

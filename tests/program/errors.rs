@@ -134,6 +134,25 @@ fn an_unknown_task_and_an_unknown_study_list_what_there_is() {
 }
 
 #[test]
+fn names_that_are_none_are_refused_before_anything_is_asked_of_a_server() {
+    let project = Project::synthetic();
+    let long = "x".repeat(300);
+    for name in [" ", ".", "../x", "-n", &long] {
+        let asked = ["status", "--storage", "postgresql://me@localhost:1/studies"];
+        let mut status = project.tune(&asked);
+        let output = status.env("TUNE_NODE", name).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("TUNE_NODE: found \""), "{told}");
+        assert!(told.len() < 200, "{told}");
+        let study = format!("--study={name}");
+        let (_, told) = project.expect(2, &["synthetic", &study]);
+        assert!(told.contains("study.name: found \""), "{told}");
+        assert!(told.len() < 300, "{told}");
+    }
+}
+
+#[test]
 fn a_task_named_like_a_subcommand_is_refused() {
     let project = Project::synthetic();
     let text = fs::read_to_string(project.path().join("configs/synthetic.toml")).unwrap();

@@ -151,6 +151,13 @@ fn wrong_types_and_values_out_of_bounds_are_refused() {
     // Files have it in their names, of which file systems limit the bytes.
     assert!(check_name(&"ü".repeat(120)).is_ok() && check_name(&"ü".repeat(121)).is_err());
     assert!(check_name("a\nb").is_err() && check_name("criteria@2").is_ok());
+    assert!(check_name("-x").is_err() && check_name("x-").is_ok() && check_name(".x").is_ok());
+    assert_eq!(
+        check_name("..").unwrap_err(),
+        "a name that stands for no directory"
+    );
+    assert_eq!(shown_name("a\n"), "\"a\\n\"");
+    assert!(shown_name(&"x".repeat(300)).ends_with("x\"... (300 characters)"));
 }
 
 #[test]
