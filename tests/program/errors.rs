@@ -253,3 +253,23 @@ fn trials_of_another_program_are_not_reclaimed() {
             .all(|t| t["state"] == "COMPLETE" || t["state"] == "PRUNED")
     );
 }
+
+#[test]
+fn a_copy_of_a_task_file_in_another_directory_is_the_same_task() {
+    let (first, second) = (Project::synthetic(), Project::synthetic());
+    let storage = first.database();
+    let storage = storage.to_str().unwrap();
+    let told = |project: &Project, trials: &str| {
+        let asked = ["synthetic", "--trials", trials, "--storage", storage];
+        let (out, told) = project.expect(0, &asked);
+        out + &told
+    };
+    told(&first, "1");
+    let text = told(&second, "2");
+    assert!(!text.contains("was last run for"), "{text}");
+    let file = first.path().join("configs/synthetic.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    fs::write(&file, config + "# Another one.\n").unwrap();
+    let text = told(&first, "3");
+    assert!(text.contains("was last run for"), "{text}");
+}
