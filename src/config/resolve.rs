@@ -137,6 +137,7 @@ fn partly(
     let settings = Settings::read(&document, base, &mut problems);
     let models = models(&document, base, &mut problems);
     let (task, study) = names(&document, &settings, input.absolute, &mut problems);
+    refuse_password(&document, &settings, &mut problems);
     let kind = kind(&document, &settings, kinds, &mut problems);
     let declared = document.declared.clone();
     let keys = with_passed_on(kind.map_or(&[][..], |k| k.keys), &declared);
@@ -258,6 +259,27 @@ fn names(
         problems.push(document.problem("study.name", shown_name(study), expected));
     }
     (task.clone().into_owned(), study.to_owned())
+}
+
+/// A password in the URL of a server would be shown wherever the configuration is, and is refused by a run.
+fn refuse_password(document: &Document, settings: &Settings, problems: &mut Vec<Problem>) {
+    const KEY: &str = "storage.url";
+    let url = settings.text(KEY).unwrap_or_default();
+    let Some((_, rest)) = url.split_once("://") else {
+        return;
+    };
+    let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let user = base.rsplit_once('@').map_or("", |(user, _)| user);
+    if !user.contains(':') && !query.split('&').any(|pair| pair.starts_with("password=")) {
+        return;
+    }
+    let source = match document.source_of(KEY) {
+        Source::Flag(_) => Source::Flag(format!("--set {KEY}")),
+        source @ (Source::File(..) | Source::Environment(_)) => source,
+    };
+    let found = "a URL with a password";
+    let expected = "one without: it belongs into PGPASSWORD, ~/.pgpass or a service file";
+    problems.push(Problem::new(&source, KEY, found, expected));
 }
 
 /// Checks a study's name; the error says what was expected.

@@ -153,6 +153,19 @@ fn names_that_are_none_are_refused_before_anything_is_asked_of_a_server() {
 }
 
 #[test]
+fn a_database_that_only_a_task_names_is_told_of() {
+    let project = Project::synthetic();
+    let text = fs::read_to_string(project.path().join("configs/synthetic.toml")).unwrap();
+    let named = format!("{text}\n[storage]\nurl = \"postgresql://me@db/studies\"\n");
+    project.config("cc", &named);
+    let says = "configs/cc.toml keeps its studies on postgresql://me@db/studies: give --storage";
+    let (_, told) = project.expect(7, &["status", "cc"]);
+    assert!(told.contains(says), "{told}");
+    let (_, told) = project.expect(0, &["list"]);
+    assert!(told.contains(says), "{told}");
+}
+
+#[test]
 fn a_task_named_like_a_subcommand_is_refused() {
     let project = Project::synthetic();
     let text = fs::read_to_string(project.path().join("configs/synthetic.toml")).unwrap();

@@ -147,6 +147,13 @@ fn wrong_types_and_values_out_of_bounds_are_refused() {
         );
         assert!(found[0].contains(says), "{found:?}");
     }
+    for url in ["me:secret@db/s", "me@db/s?password=secret"] {
+        let set = format!("storage.url=postgresql://{url}");
+        let found = lines(HEAD, &[set.as_str()]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("a URL with a password"), "{found:?}");
+        assert!(!found[0].contains("secret"), "{found:?}");
+    }
     assert!(check_name("").is_err() && check_name(&"x".repeat(201)).is_err());
     // Files have it in their names, of which file systems limit the bytes.
     assert!(check_name(&"ü".repeat(120)).is_ok() && check_name(&"ü".repeat(121)).is_err());
