@@ -139,7 +139,8 @@ fn name(args: &AdoptArgs, study: &StudySummary) -> Result<String, Failure> {
     let name = args.name.as_ref().unwrap_or(&study.name);
     check_name(name).map_err(|expected| {
         Failure::input(format!(
-            "study name {name:?}: expected {expected}; give another one with --as"
+            "study name {}: expected {expected}; give another one with --as",
+            config::shown_name(name)
         ))
     })?;
     Ok(name.clone())

@@ -314,6 +314,9 @@ fn kinds(what: &str, algorithms: &[Algorithm]) -> String {
     }
 }
 
+/// Bytes of a flag's value up to which messages repeat it.
+const LONGEST: usize = 200;
+
 impl ConfigFlags {
     /// The overrides: `--set` first, in order; a flag of its own wins over it.
     pub fn overrides(&self) -> Overrides {
@@ -341,7 +344,11 @@ impl ConfigFlags {
         ];
         for (flag, key, value) in flags {
             if let Some(value) = value {
-                let source = Source::Flag(format!("--{flag} {value}"));
+                // What is too long to be told is told with what is wrong with it.
+                let source = Source::Flag(match value.len() > LONGEST {
+                    true => format!("--{flag}"),
+                    false => format!("--{flag} {value}"),
+                });
                 let value = match flag {
                     // A name is what was typed, whatever TOML would make of it.
                     "study" => config::toml_text(value),

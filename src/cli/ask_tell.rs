@@ -17,6 +17,7 @@ pub(super) fn ask_tell(common: &Common) -> Result<Exit, Failure> {
     let mut session = Session::new(Box::new(|asked, place| {
         let found = Place::named(&place.storage, Path::new("tune.db"), &run::node())
             .map_err(|e| format!("storage: found {:?}, {e}", place.storage))?;
+        run::must_be_named(&found).map_err(|failure| failure.message)?;
         archive::open(asked, &found, &place.study)
     }));
     let input = Input::until_signal()

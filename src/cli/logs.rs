@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use super::commands::LogsArgs;
 use super::{Common, answer, print_data};
-use crate::query::{Answer, printable, read_trial};
+use crate::query::{Answer, is_elsewhere, printable, read_trial};
 use files::paths::logs_dir;
 use files::{bounded, plain};
 use messages::exit::{Exit, Failure};
-use store::{AttemptRecord, Place, Store, StudySummary};
+use store::{AttemptRecord, Place, RunEntry, RunNode, Store, StudySummary};
 use supervisor::{lock_owner, this_host};
 
 /// How often it is looked whether a log has grown.
@@ -42,8 +42,10 @@ struct Log {
     path: PathBuf,
     /// The text; null where the file is gone, or on another host.
     text: Option<String>,
-    /// The host on which it was written, where that is another one and the file is not here.
+    /// The host on which it was written, where it is there, or with another node, and not here.
     host: Option<String>,
+    /// The node that has it, where that is another one, whose directory is not this one.
+    node: Option<String>,
 }
 
 impl Answer for Logs {
@@ -56,9 +58,9 @@ impl Answer for Logs {
             }
             match &log.text {
                 Some(text) => out += text,
-                None => out += &missing(&log.path, log.host.as_deref()),
+                None => out += &missing(&log.path, log.host.as_deref(), log.node.as_deref()),
             }
-            if !out.ends_with('\n') {
+            if !out.is_empty() && !out.ends_with('\n') {
                 out.push('\n');
             }
         }
@@ -67,10 +69,15 @@ impl Answer for Logs {
 }
 
 /// What is said of a log that is not here.
-fn missing(path: &Path, host: Option<&str>) -> String {
+fn missing(path: &Path, host: Option<&str>, node: Option<&str>) -> String {
     let path = printable(&path.display().to_string());
+    let node = node.map(|node| format!("with node {} ", printable(node)));
     match host {
-        Some(host) => format!("{path} is on {}: ask there\n", printable(host)),
+        Some(host) => format!(
+            "{path} is {}on {}: ask there\n",
+            node.unwrap_or_default(),
+            printable(host)
+        ),
         None => format!("{path} is gone\n"),
     }
 }
@@ -88,15 +95,17 @@ pub(super) fn logs(common: &Common, storage: &Place, args: &LogsArgs) -> Result<
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(Failure::storage(format!("{}: {e}", path.display()))),
         };
-        let host = match (&of, &text) {
-            (Some(of), None) => other_host(&store, &study, of)?,
+        let there = match (&of, &text) {
+            (Some(of), None) => elsewhere(&store, &study, of)?,
             (None, _) | (_, Some(_)) => None,
         };
+        let (host, node) = there.unzip();
         Ok(Log {
             attempt: of.map(|of| of.attempt),
             path,
             text,
             host,
+            node: node.flatten(),
         })
     };
     let logs = Logs {
@@ -104,10 +113,18 @@ pub(super) fn logs(common: &Common, storage: &Place, args: &LogsArgs) -> Result<
         number: args.number,
         logs: logs.into_iter().map(read).collect::<Result<_, _>>()?,
     };
-    if common.json {
-        answer(common, &logs)
-    } else {
-        print_data(&logs.text())
+    let none = logs.logs.iter().all(|log| log.text.is_none());
+    match (common.json, none) {
+        (true, false) => answer(common, &logs),
+        (true, true) => answer(common, &logs).map(|_| Exit::BadInput),
+        (false, true) => Err(Failure::input(logs.text().trim_end())),
+        (false, false) => {
+            let empty = |log: &&Log| log.text.as_deref() == Some("") && args.tail != Some(0);
+            for log in logs.logs.iter().filter(empty) {
+                report::err(&format!("{} is empty", log.path.display()));
+            }
+            print_data(&logs.text())
+        }
     }
 }
 
@@ -120,16 +137,33 @@ struct Attempt {
 
 type Paths = Vec<(Option<Attempt>, PathBuf)>;
 
-/// The host of an attempt's run, where that is another one than this.
-fn other_host(
+/// The host of an attempt's run, and its node, where that is another host than this, or a node of another directory.
+fn elsewhere(
     store: &Store,
     study: &StudySummary,
     of: &Attempt,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<(String, Option<String>)>, Failure> {
+    if let Some(node) = store.run_nodes(study.study_id)?.remove(&of.run_id) {
+        let there = is_elsewhere(&node, &store.place().nodes_here());
+        return Ok(there.then_some((node.host, Some(node.name))));
+    }
     let runs = store.runs(study.study_id)?;
     let run = runs.into_iter().find(|run| run.run_id == of.run_id);
     let host = run.map(|run| run.record.host);
-    Ok(host.filter(|host| *host != this_host()))
+    let host = host.filter(|host| *host != this_host());
+    Ok(host.map(|host| (host, None)))
+}
+
+/// The run whose log is meant by the study alone: of several nodes the last one of this node.
+fn run_here(store: &Store, study: &StudySummary) -> Result<Option<RunEntry>, Failure> {
+    let nodes = store.run_nodes(study.study_id)?;
+    let own = |node: &RunNode| store.place().node() == Some(&*node.name);
+    let last = nodes.iter().rev().find(|(_, node)| own(node));
+    let Some((last, _)) = last else {
+        return Ok(store.last_run(study.study_id)?);
+    };
+    let runs = store.runs(study.study_id)?;
+    Ok(runs.into_iter().find(|run| run.run_id == *last))
 }
 
 /// The logs that are meant, and whether more may still be written to them.
@@ -138,7 +172,7 @@ fn meant(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<(Paths,
     let live = owner.is_some();
     let dir = store.place().files();
     let Some(number) = args.number else {
-        let run = store.last_run(study.study_id)?;
+        let run = run_here(store, study)?;
         // A run that has only just come has not recorded itself yet.
         let of = match (owner, &run) {
             (Some(owner), _) => Some((owner.pid, None)),
@@ -146,8 +180,9 @@ fn meant(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<(Paths,
             (None, None) => None,
         };
         let last = log_of_run(&logs_dir(&dir, &study.name), of);
-        let last = last
-            .ok_or_else(|| Failure::input(format!("no run of {:?} has left a log", study.name)))?;
+        let last = last.ok_or_else(|| {
+            Failure::input(format!("no run of {:?} has left a log here", study.name))
+        })?;
         return Ok((vec![(None, last)], live));
     };
     let (_, trial, attempts) = read_trial(store, Some(&study.name), number)?;
@@ -255,6 +290,7 @@ fn headed(attempt: u32, path: &Path) -> String {
 /// Shows what comes, until the trial or the run has ended, or nobody reads it.
 fn follow(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<Exit, Failure> {
     let mut shown: BTreeMap<PathBuf, u64> = BTreeMap::new();
+    let mut missed = false;
     loop {
         // Looked at before the logs are read: what was printed before the end is still shown.
         let (logs, goes_on) = meant(store, study, args)?;
@@ -264,9 +300,10 @@ fn follow(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<Exit, 
                 print_data(&headed(of.attempt, &path))?;
             }
             if let (true, Some(of)) = (first && !path.exists(), of)
-                && let Some(host) = other_host(store, study, &of)?
+                && let Some((host, node)) = elsewhere(store, study, &of)?
             {
-                report::err(missing(&path, Some(&host)).trim_end());
+                missed = true;
+                report::err(missing(&path, Some(&host), node.as_deref()).trim_end());
             }
             let from = shown.entry(path.clone()).or_insert(0);
             let text = text_from(&path, from, goes_on)
@@ -278,7 +315,11 @@ fn follow(store: &Store, study: &StudySummary, args: &LogsArgs) -> Result<Exit, 
             }
         }
         if !goes_on || !report::wait_while_read(LOOK) {
-            return Ok(Exit::Done);
+            let nothing = missed && shown.values().all(|length| *length == 0);
+            return Ok(match nothing {
+                true => Exit::BadInput,
+                false => Exit::Done,
+            });
         }
     }
 }

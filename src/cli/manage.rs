@@ -15,7 +15,8 @@ use files::plain;
 use messages::exit::{Exit, Failure};
 use report::format::plural;
 use store::{Place, Store, StudySummary};
-use supervisor::{LockOwner, StudyLock, patiently, spool};
+use supervisor::spool::Waiting;
+use supervisor::{LockOwner, StudyLock, patiently};
 
 /// How long another program's lock on the database is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -112,8 +113,10 @@ impl Answer for Renamed {
 pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure> {
     let storage = run::storage(&run::existing_project(common, Wanted::Studies)?, common)?;
     let (old, new) = (&args.study, &args.name);
-    config::check_name(new)
-        .map_err(|why| Failure::input(format!("found the name {new:?}, expected {why}")))?;
+    config::check_name(new).map_err(|why| {
+        let new = config::shown_name(new);
+        Failure::input(format!("found the name {new}, expected {why}"))
+    })?;
     let store = Store::open_read_only(&storage)?;
     let study = store::choose(&store, Some(old))?;
     if store.find_study(new)?.is_some() {
@@ -125,11 +128,9 @@ pub(super) fn rename(common: &Common, args: &RenameArgs) -> Result<Exit, Failure
     let own = storage.own_files();
     let _lock = locked(&storage, &study, old)?;
     // A run that has just ended may have left one until then.
-    let waiting = spool::waiting(&own, old);
-    if waiting > 0 {
+    if let Some(waiting) = Waiting::of(&storage, old).text() {
         return Err(Failure::storage(format!(
-            "{}; rename the study after that",
-            spool::waiting_text(waiting)
+            "{waiting}; rename the study after that"
         )));
     }
     let _new = StudyLock::take(&storage, new, &LockOwner::this_process())?;

@@ -1,6 +1,7 @@
 //! `tune nodes [STUDY] [--forget NAME]`: who works on a study that several nodes share.
 
 use super::commands::NodesArgs;
+use super::read_command::meant;
 use super::{Common, answer, run};
 use crate::query;
 use config::places::Wanted;
@@ -16,7 +17,7 @@ pub(super) fn nodes(common: &Common, args: &NodesArgs) -> Result<Exit, Failure> 
         )));
     }
     let store = Store::open_read_only(&storage)?;
-    let study = store::choose(&store, args.study.as_deref())?;
+    let study = meant(common, &store, args.study.as_deref())?;
     let Some(node) = &args.forget else {
         return answer(common, &query::nodes(&store, &study, None)?);
     };

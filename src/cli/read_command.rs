@@ -12,18 +12,55 @@ use config::{Overrides, resolve};
 use device::Device;
 use messages::exit::{Exit, Failure};
 use report::format::plural;
-use store::{Store, StudySummary};
+use store::{Place, Store, StudySummary};
 use summary::{Comparison, Night};
-use supervisor::spool;
+use supervisor::spool::Waiting;
 
 /// Characters of a table's line where it is not for a terminal.
 const PIPED: usize = 120;
 
 pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exit, Failure> {
     let project = run::existing_project(common, Wanted::Studies)?;
-    let storage = run::storage(&project, common)?;
+    read(common, command, &project).map_err(|mut failure| {
+        let nothing = failure.exit == Exit::Storage && !project.database().exists();
+        if let Some(place) = kept_elsewhere(common, &project).filter(|_| nothing) {
+            failure.message += &format!("\n{place}");
+        }
+        failure
+    })
+}
+
+/// What to say where a task of the project names a database, and the command line names none.
+fn kept_elsewhere(common: &Common, project: &Project) -> Option<String> {
+    let set = run::variable("TUNE_STORAGE").is_some_and(|text| !text.is_empty());
+    if common.storage.is_some() || set {
+        return None;
+    }
+    let names = list_tasks(project, &super::RESERVED).ok()?;
+    names.into_iter().find_map(|name| {
+        let file = project.configs().join(format!("{name}.toml"));
+        let spec = resolve(&file, &Overrides::default()).ok()?;
+        let named = spec.operation.storage?;
+        // One that is of no use is told by a run.
+        let place = Place::named(&named, &project.database(), &run::node()).ok()?;
+        let word = report::shell_word(&place.word());
+        Some(format!(
+            "configs/{name}.toml keeps its studies on {place}: give --storage {word}"
+        ))
+    })
+}
+
+/// The same as a note.
+fn tell_elsewhere(common: &Common, project: &Project) {
+    if let Some(place) = kept_elsewhere(common, project).filter(|_| !common.quiet) {
+        report::err(&format!("note: {place}"));
+    }
+}
+
+fn read(common: &Common, command: &ReadCommand, project: &Project) -> Result<Exit, Failure> {
+    let storage = run::storage(project, common)?;
     let open = || Store::open_read_only(&storage);
-    let tune = || run::command_in(common, &project);
+    let tune = || run::command_in(common, project);
     let named = |name: &Option<String>| {
         let store = open()?;
         let study = meant(common, &store, name.as_deref())?;
@@ -32,9 +69,10 @@ pub(super) fn read_command(common: &Common, command: &ReadCommand) -> Result<Exi
     match command {
         ReadCommand::List(_) => {
             let store = Store::open_if_any(&storage)?;
-            answer(common, &query::list(tasks(&project)?, store.as_ref())?)
+            tell_elsewhere(common, project);
+            answer(common, &query::list(tasks(project)?, store.as_ref())?)
         }
-        ReadCommand::Tasks(_) => answer(common, &query::tasks(tasks(&project)?)),
+        ReadCommand::Tasks(_) => answer(common, &query::tasks(tasks(project)?)),
         ReadCommand::Logs(args) => logs(common, &storage, args),
         ReadCommand::Status(args) => status(common, &storage, args, &tune()?),
         ReadCommand::Watch(args) => watch(common, &storage, args, &tune()?),
@@ -133,7 +171,11 @@ fn trials(
 
 /// The study that is meant. Says on stderr which of several was chosen, and that the database does not have
 /// all results yet.
-fn meant(common: &Common, store: &Store, name: Option<&str>) -> Result<StudySummary, Failure> {
+pub(super) fn meant(
+    common: &Common,
+    store: &Store,
+    name: Option<&str>,
+) -> Result<StudySummary, Failure> {
     let study = store::choose(store, name)?;
     if name.is_none() && !common.quiet {
         let several = store.studies()?.len();
@@ -144,9 +186,8 @@ fn meant(common: &Common, store: &Store, name: Option<&str>) -> Result<StudySumm
             ));
         }
     }
-    let waiting = spool::waiting(&store.place().own_files(), &study.name);
-    if waiting > 0 {
-        report::err(&format!("note: {}", spool::waiting_text(waiting)));
+    if let Some(waiting) = Waiting::of(store.place(), &study.name).text() {
+        report::err(&format!("note: {waiting}"));
     }
     Ok(study)
 }

@@ -319,7 +319,29 @@ pub(super) fn storage_of(
     let Some(text) = text else {
         return Ok(database.into());
     };
-    Place::named(&text, &database, &node()).map_err(|why| Failure::input(format!("{whose}: {why}")))
+    let place = Place::named(&text, &database, &node());
+    let place = place.map_err(|why| Failure::input(format!("{whose}: {why}")))?;
+    must_be_named(&place)?;
+    Ok(place)
+}
+
+/// Checks what this node is called, where it shares a server with others: files are called so, too.
+///
+/// # Errors
+/// It is no name.
+pub(super) fn must_be_named(place: &Place) -> Result<(), Failure> {
+    const LONGEST: usize = 100;
+    let Some(node) = place.node() else {
+        return Ok(());
+    };
+    let checked = match node.chars().count() > LONGEST {
+        true => Err("a name of at most 100 characters"),
+        false => config::check_name(node),
+    };
+    checked.map_err(|expected| {
+        let node = config::shown_name(node);
+        Failure::input(format!("TUNE_NODE: found {node}, expected {expected}"))
+    })
 }
 
 pub(super) fn read(project: &Project, task: &str, flags: Overrides) -> Result<StudySpec, Failure> {

@@ -9,7 +9,8 @@ use crate::query::{self, Answer, Context, Status, Statuses};
 use messages::exit::{Exit, Failure};
 use report::Screen;
 use store::{Place, Store, StudySummary};
-use supervisor::{lock_owner, spool};
+use supervisor::lock_owner;
+use supervisor::spool::Waiting;
 
 /// Seconds between two looks, unless others are asked for.
 const EVERY: f64 = 2.0;
@@ -92,7 +93,7 @@ pub(super) fn context(store: &Store, study: &StudySummary, tune: &str) -> Contex
     let owner = lock_owner(store.place(), study);
     Context {
         suspended: owner.as_ref().is_some_and(supervisor::suspended),
-        spooled: spool::waiting(&store.place().own_files(), &study.name),
+        spooled: Waiting::of(store.place(), &study.name),
         now: messages::clock::now(),
         owner,
         tune: tune.to_owned(),

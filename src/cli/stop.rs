@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use super::commands::StopArgs;
 use super::{Common, answer, run};
-use crate::query::{self, Answer, printable};
+use crate::query::{self, Answer, printable, shell_word};
 use config::places::Wanted;
+use files::name::part;
 use messages::exit::{Exit, Failure};
 use report::format::plural;
 use store::{Node, Place, StopAsked, Store, StudySummary};
@@ -129,10 +130,13 @@ pub(super) fn stop(common: &Common, args: &StopArgs) -> Result<Exit, Failure> {
     }
     let owner = lock_owner(&storage, &study);
     if owner.is_none() && !args.all {
-        let others = working(&store, &study, store.place().node())?;
+        let here = store.place().nodes_here();
+        // One of this name may work in another directory.
+        let own = (store.place().node()).filter(|own| here.contains(&part(own).into_owned()));
+        let others = working(&store, &study, own)?;
         if !others.is_empty() {
-            let what = "stop it there, or all nodes with --all";
-            return Err(at_work(&study, &others, what));
+            let what = which(&storage, &study, &others);
+            return Err(at_work(&study, &others, &what));
         }
     }
     if let Some(owner) = owner {
@@ -171,6 +175,25 @@ fn finish(
     }
     let what = "begun or come back since; where an engine starts its nodes again, end its job";
     Err(at_work(study, &begun, what))
+}
+
+/// How these nodes are stopped: those of this directory by their names.
+fn which(storage: &Place, study: &StudySummary, nodes: &[Node]) -> String {
+    let here = |node: &&Node| {
+        let owner = lock_owner(&storage.of_node(&node.name), study);
+        owner.is_some_and(|owner| owner.is_here())
+    };
+    let names = nodes.iter().filter(here);
+    let names: Vec<String> = names
+        .map(|node| format!("TUNE_NODE={}", shell_word(&node.name)))
+        .collect();
+    match names.is_empty() {
+        true => "stop it there, or all nodes with --all".to_owned(),
+        false => format!(
+            "say {} to stop that one here, or stop all nodes with --all",
+            names.join(" or ")
+        ),
+    }
 }
 
 /// The study is held by these nodes; `what` is to be done.

@@ -63,7 +63,9 @@ pub use overrides::{
     variables_set,
 };
 pub use problem::{Problem, Problems, Source, hint, nearest_command};
-pub use resolve::{Input, check_name, resolve, resolve_and_show, resolve_partly, resolve_text};
+pub use resolve::{
+    Input, check_name, resolve, resolve_and_show, resolve_partly, resolve_text, shown_name,
+};
 pub use schema::{TITLE, schema};
 pub use show::{Shown, as_json, as_toml};
 pub use values::{CENTURY, duration};

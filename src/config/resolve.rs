@@ -137,6 +137,7 @@ fn partly(
     let settings = Settings::read(&document, base, &mut problems);
     let models = models(&document, base, &mut problems);
     let (task, study) = names(&document, &settings, input.absolute, &mut problems);
+    refuse_password(&document, &settings, &mut problems);
     let kind = kind(&document, &settings, kinds, &mut problems);
     let declared = document.declared.clone();
     let keys = with_passed_on(kind.map_or(&[][..], |k| k.keys), &declared);
@@ -255,15 +256,36 @@ fn names(
     let task = file.file_stem().unwrap_or_default().to_string_lossy();
     let study = settings.text("study.name").unwrap_or(&task);
     if let Err(expected) = check_name(study) {
-        problems.push(document.problem("study.name", format!("{study:?}"), expected));
+        problems.push(document.problem("study.name", shown_name(study), expected));
     }
     (task.clone().into_owned(), study.to_owned())
+}
+
+/// A password in the URL of a server would be shown wherever the configuration is, and is refused by a run.
+fn refuse_password(document: &Document, settings: &Settings, problems: &mut Vec<Problem>) {
+    const KEY: &str = "storage.url";
+    let url = settings.text(KEY).unwrap_or_default();
+    let Some((_, rest)) = url.split_once("://") else {
+        return;
+    };
+    let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let user = base.rsplit_once('@').map_or("", |(user, _)| user);
+    if !user.contains(':') && !query.split('&').any(|pair| pair.starts_with("password=")) {
+        return;
+    }
+    let source = match document.source_of(KEY) {
+        Source::Flag(_) => Source::Flag(format!("--set {KEY}")),
+        source @ (Source::File(..) | Source::Environment(_)) => source,
+    };
+    let found = "a URL with a password";
+    let expected = "one without: it belongs into PGPASSWORD, ~/.pgpass or a service file";
+    problems.push(Problem::new(&source, KEY, found, expected));
 }
 
 /// Checks a study's name; the error says what was expected.
 ///
 /// # Errors
-/// The name is empty, too long, or holds `/` or a control character.
+/// The name is empty, too long, looks like an option, or holds `/` or a control character.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
     if name.trim().is_empty() {
         return Err("a name that is not empty");
@@ -271,8 +293,27 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
     if name.chars().count() > 200 || name.len() > LONGEST_TEXT {
         return Err("a name of at most 200 characters and 240 bytes");
     }
-    if name == "." || name == ".." || name.contains(|c: char| c == '/' || c.is_control()) {
+    if name == "." || name == ".." {
+        return Err("a name that stands for no directory");
+    }
+    if name.starts_with('-') {
+        return Err("a name that does not begin with '-', as options do");
+    }
+    if name.contains(|c: char| c == '/' || c.is_control()) {
         return Err("a name without '/' and control characters");
     }
     Ok(())
+}
+
+/// A name as messages show it: in quotes, and of a long one the beginning.
+pub fn shown_name(name: &str) -> String {
+    const SHOWN: usize = 60;
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!(
+            "{:?}... ({} characters)",
+            &name[..end],
+            name.chars().count()
+        ),
+        None => format!("{name:?}"),
+    }
 }

@@ -269,6 +269,13 @@ pub struct TrialFinished {
     /// One value an objective, if it has any.
     #[serde(with = "any_float", skip_serializing_if = "not_several")]
     pub values: Vec<f64>,
+    /// Whether it is the new best, or new on the front, of all trials of the study. Not part of `--json`: an event of its
+    /// own says so.
+    #[serde(skip)]
+    pub leads: bool,
+    /// The best trial then, whoever has run it, and its value; none with several objectives. Not part of `--json`.
+    #[serde(skip)]
+    pub best: Option<(u64, f64)>,
 }
 
 /// A repeat, or the test, ended.

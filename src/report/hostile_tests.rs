@@ -145,6 +145,8 @@ fn events(text: &str) -> Vec<Event> {
             params: params(text),
             attrs: attrs.clone(),
             counts,
+            leads: true,
+            best: Some((1, 0.5)),
         }),
         Event::RepeatStarted {
             job: Job::repeat(7, 1),

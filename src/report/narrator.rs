@@ -250,7 +250,6 @@ impl Narrator {
     fn trial_finished(&mut self, trial: &TrialFinished, time: Timestamp) -> String {
         let began = self.started.remove(&trial.number);
         let took = runtime(&trial.attrs).or_else(|| began.map(|t| since(t, time)));
-        let complete = trial.state == TrialState::Complete;
         if trial.state == TrialState::Pruned {
             let (pruned, diverged, latest) = &mut self.pruned;
             *pruned += 1;
@@ -271,14 +270,16 @@ impl Narrator {
         line += &format!("trial {} {}", trial.number, trial.state);
         if let Some(v) = trial.value {
             line += &format!(" {} {}", self.metric, value(v));
-            if complete && self.improves(v) {
-                self.best = Some((trial.number, v));
+            if trial.leads {
                 line += " (best)";
             }
         }
+        // Other nodes may have had a better one meanwhile.
+        self.best = trial.best.or(self.best);
         if let (true, Some((objectives, front))) = (trial.values.len() > 1, &mut self.several) {
             line += &format!(" {}", named(objectives, &trial.values));
-            if complete && front.offer(&trial.values, trial.number) {
+            if trial.leads {
+                front.offer(&trial.values, trial.number);
                 line += " (front)";
             }
         }
@@ -307,10 +308,6 @@ impl Narrator {
             line += &format!(", {}", duration(took));
         }
         line
-    }
-
-    fn improves(&self, v: f64) -> bool {
-        self.best.is_none_or(|(_, b)| self.direction.better(v, b))
     }
 
     /// A line unless the trial's own has said it.

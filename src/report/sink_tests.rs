@@ -72,6 +72,8 @@ fn finished(number: u64, state: TrialState, value: Option<f64>, complete: u64) -
             complete,
             ..Counts::default()
         },
+        leads: value.is_some(),
+        best: value.map(|value| (number, value)),
     })
 }
 
@@ -271,12 +273,27 @@ fn a_refused_trial_says_why() {
         params: Params::new(),
         attrs: attrs.as_object().unwrap().clone(),
         counts: Counts::default(),
+        leads: false,
+        best: None,
     });
     let text = render(Mode::Lines, &[event]);
     assert!(
         text.contains(&format!("trial 4 PRUNED (infeasible: {why})")),
         "{text}"
     );
+}
+
+#[test]
+fn the_best_of_a_node_s_own_trials_is_not_the_study_s() {
+    let mut second = finished(2, TrialState::Complete, Some(0.8), 3);
+    if let Event::TrialFinished(trial) = &mut second {
+        trial.leads = false;
+        trial.best = Some((1, 0.9));
+    }
+    let first = finished(0, TrialState::Complete, Some(0.7), 1);
+    let text = render(Mode::Lines, &[first, second]);
+    assert_eq!(text.matches("(best)").count(), 1, "{text}");
+    assert!(text.contains("trial 2 COMPLETE value 0.8, "), "{text}");
 }
 
 #[test]

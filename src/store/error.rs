@@ -60,6 +60,8 @@ pub enum StoreErrorKind {
     Unreachable(String),
     /// No connection by TLS can be trusted: what is wrong with the server's certificate.
     Untrusted(String),
+    /// What says how to connect is of no use: a service that is not there, a password file that others may read.
+    Settings(String),
     /// The server does not let this user in, or not do that: what it says.
     Denied(String),
     /// The server has no such database: what it says.
@@ -91,11 +93,20 @@ pub enum StoreErrorKind {
 
 use StoreErrorKind as Kind;
 
+/// What is wrong with a server that is read-only.
+const TAKES_NO_CHANGES: &str =
+    "the server takes no changes now: it is a standby, or this user's transactions are read-only";
+
 impl StoreError {
     /// The message with another advice; an empty one is left out.
     pub fn message(&self, advice: &str) -> String {
         let path = self.path.display();
-        let what = self.kind.what();
+        // A server's is read-only for other reasons than a file.
+        let server = matches!(self.kind, Kind::ReadOnly) && self.path.starts_with("postgresql:");
+        let what = match server {
+            true => TAKES_NO_CHANGES.to_owned(),
+            false => self.kind.what(),
+        };
         match advice {
             "" => format!("{path}: {what}"),
             _ => format!(
@@ -183,7 +194,14 @@ impl StoreErrorKind {
                 format!("reading or writing failed ({what})")
             }
             Kind::Unreachable(what) => format!("the server cannot be reached ({what})"),
+            Kind::Untrusted(what) if offers_no_tls(what) => {
+                format!("the server offers no TLS ({what})")
+            }
             Kind::Untrusted(what) => format!("the server cannot be trusted ({what})"),
+            Kind::Settings(what) => format!("no connection can be made ({what})"),
+            Kind::Denied(what) if is_about_rights(what) => {
+                format!("the server does not allow this user that ({what})")
+            }
             Kind::Denied(what) => format!("the server refuses this user ({what})"),
             Kind::Missing(what) => format!("the server has no such database ({what})"),
             Kind::Unfit(what) => format!("this server cannot hold studies ({what})"),
@@ -191,13 +209,13 @@ impl StoreErrorKind {
                 "the connection was lost while transaction {number} was committed, and the server \
                  cannot be asked what has become of it"
             ),
-            Kind::Held(study, None) => format!("nodes work on study {study}"),
-            Kind::Held(study, Some(node)) => format!(
-                "another process works on study {study} as the node {node:?}, or has it to itself"
+            Kind::Held(_, None) => "nodes work on the study".to_owned(),
+            Kind::Held(_, Some(node)) => format!(
+                "another process works on the study as the node {node:?}, or has it to itself"
             ),
             Kind::Content(what) => what.clone(),
-            Kind::UnknownStudy(study) => format!("there is no study with id {study}"),
-            Kind::UnknownTrial(study, number) => format!("study {study} has no trial {number}"),
+            Kind::UnknownStudy(_) => "the study is not there".to_owned(),
+            Kind::UnknownTrial(_, number) => format!("the study has no trial {number}"),
             Kind::StudyExists(name) => format!("there is a study called {name:?} already"),
             Kind::Transition(number, from, to) => {
                 format!("trial {number} is {from} and cannot become {to}")
@@ -245,9 +263,15 @@ impl StoreErrorKind {
             Kind::Unreachable(_) | Kind::Doubtful(_) => {
                 "check that it runs, and the network between"
             }
+            Kind::Untrusted(what) if offers_no_tls(what) => {
+                "have it offer TLS, or go without with ?sslmode=disable"
+            }
             Kind::Untrusted(_) => {
                 "name the certificate of its authority with ?sslrootcert=FILE, or go without TLS \
                  with ?sslmode=disable"
+            }
+            Kind::Denied(what) if is_about_rights(what) => {
+                "have its owner grant it (GRANT), or connect as another user"
             }
             Kind::Denied(_) => {
                 "check the user, the password (PGPASSWORD, ~/.pgpass or a service file) and what \
@@ -262,9 +286,19 @@ impl StoreErrorKind {
             Kind::UnknownStudy(_) | Kind::UnknownTrial(..) => "it was deleted by another program",
             Kind::Transition(..) => "another program changed it",
             Kind::Invalid(_) | Kind::Conflict => "this is a defect of tune",
-            Kind::ReadOnly | Kind::StudyExists(_) | Kind::Sql(_) => "",
+            Kind::ReadOnly | Kind::Settings(_) | Kind::StudyExists(_) | Kind::Sql(_) => "",
         }
     }
+}
+
+/// Whether a server that was to be reached by TLS has none: what its client says.
+fn offers_no_tls(what: &str) -> bool {
+    what.contains("does not support TLS")
+}
+
+/// Whether a server has let a user in, and does not allow what was asked.
+fn is_about_rights(what: &str) -> bool {
+    what.starts_with("permission denied for") || what.starts_with("must be owner")
 }
 
 /// SQLite's result codes, by what a person can do about them.
@@ -330,6 +364,32 @@ fn shortened(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_server_refuses_is_told_by_what_mends_it() {
+        let said = |kind: Kind| {
+            let url = Path::new("postgresql://me@db/studies");
+            kind.at(url).to_string()
+        };
+        let told = said(Kind::Denied(
+            "permission denied for schema public".to_owned(),
+        ));
+        assert!(
+            told.contains("does not allow") && !told.contains("PGPASSWORD"),
+            "{told}"
+        );
+        let told = said(Kind::Denied("password authentication failed".to_owned()));
+        assert!(told.contains("PGPASSWORD"), "{told}");
+        let told = said(Kind::Settings("services has no service [lab]".to_owned()));
+        assert!(told.ends_with("(services has no service [lab])"), "{told}");
+        let none = "error performing TLS handshake: server does not support TLS";
+        let told = said(Kind::Untrusted(none.to_owned()));
+        assert!(
+            told.contains("offers no TLS") && !told.contains("sslrootcert"),
+            "{told}"
+        );
+        assert!(!said(Kind::ReadOnly).contains("directory"));
+    }
 
     #[test]
     fn a_message_about_a_long_text_keeps_its_beginning_and_its_end() {

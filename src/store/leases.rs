@@ -2,7 +2,7 @@
 //! holds whose lease has ended may be taken over by any other; what it writes about that later is refused, because
 //! the trial names another run as its holder.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::apply::Batch;
@@ -82,6 +82,15 @@ impl Node {
     }
 }
 
+/// The node of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunNode {
+    /// Its name.
+    pub name: String,
+    /// The host that it was on.
+    pub host: String,
+}
+
 impl Store {
     /// Renews the lease of a run for so long, in whole seconds.
     ///
@@ -157,6 +166,27 @@ impl Store {
                 Ok(())
             })?;
             Ok(nodes)
+        })
+    }
+
+    /// Which node each run of a study is or was on, by the runs' ids. Empty in a file.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn run_nodes(&self, study_id: i64) -> Result<BTreeMap<i64, RunNode>, StoreError> {
+        if !self.place.is_shared() {
+            return Ok(BTreeMap::new());
+        }
+        self.read(|conn| {
+            if !conn.has_table("tune_leases")? {
+                return Ok(BTreeMap::new());
+            }
+            let query = "SELECT r.run_id, l.node, r.host FROM tune_leases l
+                 JOIN tune_runs r ON r.run_id = l.run_id WHERE r.study_id = ?1";
+            conn.rows(query, &[&study_id], |row| {
+                let (name, host) = (row.get(1)?, row.get(2)?);
+                Ok((row.get(0)?, RunNode { name, host }))
+            })
         })
     }
 

@@ -43,7 +43,7 @@ pub use choose::choose;
 pub use descriptor::Descriptor;
 pub use error::{StoreError, StoreErrorKind};
 pub use file::{is_empty_database, lockable, looked_at};
-pub use leases::{HeldBy, Node, StopAsked};
+pub use leases::{HeldBy, Node, RunNode, StopAsked};
 pub use listing::Members;
 pub use log::is_damaged;
 pub use memory::{MemoryObservation, MemoryRecord};

@@ -246,6 +246,15 @@ impl Store {
         self.read(|conn| conn.sign_of_life(study_id, node))
     }
 
+    /// Whether somebody who calls itself by this name works on a study now, as far as that can be told.
+    ///
+    /// # Errors
+    /// Asking failed.
+    pub fn is_there(&self, study_id: i64, node: &str) -> Result<bool, StoreError> {
+        let sign = self.read(|conn| conn.sign_of_life(study_id, node))?;
+        Ok(sign.is_some())
+    }
+
     /// Whether the database can be written now: takes its write lock and gives it back.
     ///
     /// # Errors

@@ -58,6 +58,32 @@ impl Place {
         directory_of(&self.held())
     }
 
+    /// The names of the nodes that have files of their own in this directory, in order; none where nodes share nothing.
+    pub fn nodes_here(&self) -> Vec<String> {
+        if !self.is_shared() {
+            return Vec::new();
+        }
+        let entries = std::fs::read_dir(self.files().join("nodes")).into_iter();
+        let names = entries.flatten().flatten();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = names
+            .filter_map(|name| name.strip_suffix(".d").map(str::to_owned))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The same place as the node of this name has it.
+    #[cfg_attr(not(feature = "postgres"), allow(unused_variables, unused_mut))]
+    pub fn of_node(&self, node: &str) -> Place {
+        let mut place = self.clone();
+        #[cfg(feature = "postgres")]
+        if let Some(server) = &mut place.server {
+            node.clone_into(&mut server.node);
+        }
+        place
+    }
+
     /// What this node is called, where others may work on the same studies.
     pub fn node(&self) -> Option<&str> {
         #[cfg(feature = "postgres")]

@@ -21,7 +21,7 @@ use super::open_study::{LockedStudy, Origin, open_study, study_attributes};
 use super::proposer::Proposer;
 use super::run_processes::RunProcesses;
 use super::signals;
-use super::spool;
+use super::spool::Waiting;
 use super::spool_replay;
 use super::stop::Noted;
 use super::study_lock::LockOwner;
@@ -110,11 +110,11 @@ pub fn launch(launch: Launch) -> Result<Exit, Failure> {
     lock.row(study_id, &spec.study)?;
     join(&mut store, study_id, &mut *sink)?;
     if let Some(fork) = opened.fork {
-        tell_fork(&mut *sink, fork, &own);
+        tell_fork(&mut *sink, fork, &storage);
     }
     let mut warn = |message| tell(&mut *sink, report::Event::Warned { message });
     opened.warnings.into_iter().for_each(&mut warn);
-    spool_replay::replay_spool(&mut store, study_id, &own, &spec.study, &mut warn)?;
+    spool_replay::replay_spools(&mut store, study_id, &spec.study, &owner, &mut warn)?;
     let written = [
         logs_dir(&dir, &spec.study),
         dir.join(checkpoints_dir(&spec.study)),
@@ -221,13 +221,12 @@ fn tell(sink: &mut dyn Sink, event: report::Event) {
 }
 
 /// Tells what a study was made from, and which results of those studies it could not see.
-fn tell_fork(sink: &mut dyn Sink, fork: report::Fork, dir: &Path) {
+fn tell_fork(sink: &mut dyn Sink, fork: report::Fork, storage: &Place) {
     let missed: Vec<String> = fork
         .from
         .iter()
-        .map(|study| (study, spool::waiting(dir, study)))
-        .filter(|(_, waiting)| *waiting > 0)
-        .map(|(study, n)| format!("study {study}: {}", spool::waiting_text(n)))
+        .filter_map(|study| Some((study, Waiting::of(storage, study).text()?)))
+        .map(|(study, text)| format!("study {study}: {text}"))
         .collect();
     tell(sink, report::Event::StudyForked(fork));
     for message in missed {

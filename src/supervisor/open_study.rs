@@ -11,7 +11,7 @@ use super::study_lock::{LockOwner, StudyLock};
 use config::Difference;
 use config::Prepared;
 use config::StudySpec;
-use files::plain;
+use files::{bounded, plain};
 use messages::exit::{Exit, Failure};
 use search::space::{Params, Space};
 use search::study::carry::{Carried, Source, Target, carry};
@@ -256,10 +256,14 @@ pub(super) fn open_study(
 }
 
 /// What to say where the study was begun for another task file, which is still there: two projects may share a
-/// database (`--storage`), and their studies a name.
+/// database (`--storage`), and their studies a name. A copy in another node's directory is no other task.
 fn other_task(study: &StudySummary, spec: &StudySpec) -> Option<String> {
     let begun = Path::new(study.user_attrs.get(TASK_FILE)?.as_str()?);
     if begun == spec.file || !begun.is_file() || plain::real(begun) == plain::real(&spec.file) {
+        return None;
+    }
+    let text = |file: &Path| bounded::read(file, bounded::CONFIGURATION).ok();
+    if text(begun).is_some_and(|begun| Some(begun) == text(&spec.file)) {
         return None;
     }
     Some(format!(
@@ -290,8 +294,13 @@ fn claim(
     Ok(Some(format!(
         "the study {} was made by another program: its {trials} {count} towards the goal and the \
          sampler learns from them, but nobody knows whether {their} measured by this task; \
-         --study NAME begins a new study, tune adopt looks closer",
-        study.name
+         --study NAME begins a new study{}",
+        study.name,
+        match store.place().is_shared() {
+            // It takes in files.
+            true => "",
+            false => ", tune adopt looks closer",
+        }
     )))
 }
 

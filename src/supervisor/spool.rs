@@ -10,13 +10,13 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use files::bounded;
 use files::paths::{rejected_of, spool_of};
 use files::plain;
-use store::Write;
+use store::{Place, Write};
 
 /// Space taken at the start, tried in this order; bytes. An entry takes a few KiB.
 const RESERVES: [u64; 3] = [1 << 20, 256 << 10, 64 << 10];
@@ -181,14 +181,61 @@ pub fn count_text(n: u64) -> String {
     format!("{n} result{}", if n == 1 { "" } else { "s" })
 }
 
-/// What results that are not in the database yet mean to people.
-pub fn waiting_text(waiting: u64) -> String {
-    let (results, are) = if waiting == 1 {
-        ("result waits", "is")
-    } else {
-        ("results wait", "are")
-    };
-    format!("{waiting} {results} outside the database and {are} taken in when the study is run")
+/// Results of a study that are not in its database yet; of JSON their number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Waiting {
+    /// So many.
+    pub results: u64,
+    /// The nodes in whose spools they are, where several share the database.
+    pub nodes: Vec<String>,
+}
+
+impl Serialize for Waiting {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.results.serialize(serializer)
+    }
+}
+
+impl Waiting {
+    /// Those that wait beside a database: in the spools of all nodes that share its directory.
+    pub fn of(place: &Place, study: &str) -> Waiting {
+        if !place.is_shared() {
+            return Waiting {
+                results: waiting(&place.own_files(), study),
+                nodes: Vec::new(),
+            };
+        }
+        let mut all = Waiting::default();
+        for node in place.nodes_here() {
+            let results = waiting(&place.of_node(&node).own_files(), study);
+            if results > 0 {
+                all.results += results;
+                all.nodes.push(node);
+            }
+        }
+        all
+    }
+
+    /// What they mean to people; `None`: there are none.
+    pub fn text(&self) -> Option<String> {
+        let (results, are) = match self.results {
+            0 => return None,
+            1 => ("1 result".to_owned(), ("waits", "is")),
+            n => (format!("{n} results"), ("wait", "are")),
+        };
+        let (wait, are) = are;
+        let (of, here) = match self.nodes.as_slice() {
+            [] => (String::new(), ""),
+            [node] => (format!(" of the node {node}"), " in this directory"),
+            several => (
+                format!(" of the nodes {}", several.join(", ")),
+                " in this directory",
+            ),
+        };
+        Some(format!(
+            "{results}{of} {wait} outside the database and {are} taken in when the study is run{here}"
+        ))
+    }
 }
 
 /// What a spool holds.
@@ -336,6 +383,23 @@ mod tests {
         assert!(!contents.torn && contents.damaged.is_empty());
         assert_eq!(waiting(dir.path(), "s"), 3);
         assert_eq!(waiting(dir.path(), "other"), 0);
+    }
+
+    #[test]
+    fn what_waits_is_told_with_the_nodes_that_it_is_of() {
+        let text = |results, nodes: &[&str]| {
+            let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+            Waiting { results, nodes }.text()
+        };
+        assert_eq!(text(0, &[]), None);
+        assert_eq!(
+            text(1, &[]).unwrap(),
+            "1 result waits outside the database and is taken in when the study is run"
+        );
+        assert_eq!(
+            text(3, &["a", "b"]).unwrap(),
+            "3 results of the nodes a, b wait outside the database and are taken in when the study is run in this directory"
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 
 use super::signals;
 use super::spool::{self, Entry, Spool};
+use super::study_lock::{LockOwner, StudyLock};
 use files::name::part;
 use files::paths::{directory_of, spool_of};
 use messages::exit::Failure;
@@ -168,6 +169,42 @@ pub fn replay_spool(
             refused.len(),
             files::paths::rejected_of(dir, study).display()
         ));
+    }
+    Ok(())
+}
+
+/// Takes in what waits in a study's spool, and in those of other nodes that share this directory and do not run now: before
+/// anybody takes their trials over, whose results would be lost by that. What cannot be taken in of theirs is left to them.
+///
+/// # Errors
+/// Storage failed (7).
+pub fn replay_spools(
+    store: &mut Store,
+    study_id: i64,
+    study: &str,
+    me: &LockOwner,
+    warn: &mut impl FnMut(String),
+) -> Result<(), Failure> {
+    let place = store.place().clone();
+    replay_spool(store, study_id, &place.own_files(), study, warn)?;
+    for node in place.nodes_here() {
+        let other = place.of_node(&node);
+        let dir = other.own_files();
+        if place.node() == Some(&*node) || spool::waiting(&dir, study) == 0 {
+            continue;
+        }
+        // One that works has it in hand.
+        let Ok(_lock) = StudyLock::take_now(&other, study, me) else {
+            continue;
+        };
+        if store.is_there(study_id, &node)? {
+            continue;
+        }
+        if let Err(failure) = replay_spool(store, study_id, &dir, study, warn) {
+            warn(format!(
+                "{failure}. Start the node {node} (TUNE_NODE) before others take its trials over"
+            ));
+        }
     }
     Ok(())
 }

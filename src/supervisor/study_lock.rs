@@ -142,16 +142,28 @@ impl StudyLock {
         loop {
             let taken = StudyLock::take_now(storage, study, me);
             let held = matches!(&taken, Err(failure) if failure.exit == Exit::Held);
-            // A child that it was about to start has its files open until it is what it shall be.
-            let gone = || owner_by_name(storage, study).is_none_or(|owner| owner.is_gone());
-            if !held || begun.elapsed() >= LEFT_BEHIND || !gone() {
+            // A child that it was about to start has its files open until it is what it shall be. Another node may be taking
+            // in what this one has left in its spool.
+            let passes = || {
+                storage.is_shared()
+                    || owner_by_name(storage, study).is_none_or(|owner| owner.is_gone())
+            };
+            if !held || begun.elapsed() >= LEFT_BEHIND || !passes() {
                 return taken;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    fn take_now(storage: &Place, study: &str, me: &LockOwner) -> Result<StudyLock, Failure> {
+    /// The same without waiting.
+    ///
+    /// # Errors
+    /// See [`StudyLock::take`].
+    pub(super) fn take_now(
+        storage: &Place,
+        study: &str,
+        me: &LockOwner,
+    ) -> Result<StudyLock, Failure> {
         let path = lock_of(&storage.own_files(), study);
         let failed = |e: io::Error| {
             Failure::storage(format!(

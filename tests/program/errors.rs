@@ -134,6 +134,38 @@ fn an_unknown_task_and_an_unknown_study_list_what_there_is() {
 }
 
 #[test]
+fn names_that_are_none_are_refused_before_anything_is_asked_of_a_server() {
+    let project = Project::synthetic();
+    let long = "x".repeat(300);
+    for name in [" ", ".", "../x", "-n", &long] {
+        let asked = ["status", "--storage", "postgresql://me@localhost:1/studies"];
+        let mut status = project.tune(&asked);
+        let output = status.env("TUNE_NODE", name).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("TUNE_NODE: found \""), "{told}");
+        assert!(told.len() < 200, "{told}");
+        let study = format!("--study={name}");
+        let (_, told) = project.expect(2, &["synthetic", &study]);
+        assert!(told.contains("study.name: found \""), "{told}");
+        assert!(told.len() < 300, "{told}");
+    }
+}
+
+#[test]
+fn a_database_that_only_a_task_names_is_told_of() {
+    let project = Project::synthetic();
+    let text = fs::read_to_string(project.path().join("configs/synthetic.toml")).unwrap();
+    let named = format!("{text}\n[storage]\nurl = \"postgresql://me@db/studies\"\n");
+    project.config("cc", &named);
+    let says = "configs/cc.toml keeps its studies on postgresql://me@db/studies: give --storage";
+    let (_, told) = project.expect(7, &["status", "cc"]);
+    assert!(told.contains(says), "{told}");
+    let (_, told) = project.expect(0, &["list"]);
+    assert!(told.contains(says), "{told}");
+}
+
+#[test]
 fn a_task_named_like_a_subcommand_is_refused() {
     let project = Project::synthetic();
     let text = fs::read_to_string(project.path().join("configs/synthetic.toml")).unwrap();
@@ -233,4 +265,24 @@ fn trials_of_another_program_are_not_reclaimed() {
             .iter()
             .all(|t| t["state"] == "COMPLETE" || t["state"] == "PRUNED")
     );
+}
+
+#[test]
+fn a_copy_of_a_task_file_in_another_directory_is_the_same_task() {
+    let (first, second) = (Project::synthetic(), Project::synthetic());
+    let storage = first.database();
+    let storage = storage.to_str().unwrap();
+    let told = |project: &Project, trials: &str| {
+        let asked = ["synthetic", "--trials", trials, "--storage", storage];
+        let (out, told) = project.expect(0, &asked);
+        out + &told
+    };
+    told(&first, "1");
+    let text = told(&second, "2");
+    assert!(!text.contains("was last run for"), "{text}");
+    let file = first.path().join("configs/synthetic.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    fs::write(&file, config + "# Another one.\n").unwrap();
+    let text = told(&first, "3");
+    assert!(text.contains("was last run for"), "{text}");
 }

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use crate::common::{Project, program};
+use serde_json::Value as Json;
+
+use crate::common::{Project, program, valid};
 
 /// What would be submitted, with the names of places that differ.
 fn submitted(project: &Project, more: &[&str]) -> String {
@@ -163,6 +166,57 @@ fn odd_names_of_places_and_studies_are_written_as_each_engine_reads_them() {
     assert!(name.trim_end_matches('}').len() <= 45, "{name}");
 }
 
+/// A stand-in for Slurm's command.
+fn sbatch(project: &Project, script: &str) {
+    let file = project.path().join("bin/sbatch");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn scripts_are_told_what_was_submitted_and_a_refusal_is_no_defect_of_tune() {
+    let project = Project::synthetic();
+    let submit = |more: &[&str]| {
+        let words = ["submit", "synthetic", "--on", "slurm"];
+        let mut submit = project.tune(&[&words[..], more].concat());
+        let path = std::env::var("PATH").unwrap();
+        let bin = project.path().join("bin");
+        submit.env("PATH", format!("{}:{path}", bin.display()));
+        let output = submit.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    sbatch(&project, "echo Submitted batch job 42 on cluster c1");
+    let (code, out, told) = submit(&["--trials", "5", "--json"]);
+    assert_eq!(code, Some(0), "{told}");
+    let answer: Json = serde_json::from_str(&out).unwrap();
+    valid("submit", &answer);
+    assert_eq!(answer["job"], "42");
+    let script = fs::read_to_string(answer["file"].as_str().unwrap()).unwrap();
+    assert!(!script.contains("--json"), "{script}");
+
+    let (_, out, _) = submit(&["--json", "--dry-run"]);
+    let answer: Json = serde_json::from_str(&out).unwrap();
+    valid("submit", &answer);
+    assert!(answer["job"].is_null() && answer["text"].is_string());
+
+    let (_, out, _) = submit(&["--with-postgres", "/data/my pg"]);
+    assert!(
+        out.contains("PGPASSFILE='/data/my pg/pgpass' tune -C "),
+        "{out}"
+    );
+
+    sbatch(&project, "echo invalid partition specified >&2; exit 1");
+    let (code, _, told) = submit(&[]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("the engine refuses the job"), "{told}");
+}
+
 #[test]
 fn what_could_not_work_is_refused_before_anything_is_submitted() {
     let project = Project::synthetic();
@@ -176,6 +230,12 @@ fn what_could_not_work_is_refused_before_anything_is_submitted() {
         ),
         ("synthetic --on slurm --trials none", "--trials none"),
         ("nothing --on slurm", "no task \"nothing\""),
+        ("nope --on slurm", "there are: synthetic\n"),
+        ("synthetic --on slurm --gpus -1", "-1 is not in 0..=1000"),
+        (
+            "synthetic --on slurm --storage postgresql://me@db/studies --with-postgres /x",
+            "expected one of them",
+        ),
         ("synthetic --on slurm --nodes many", "--nodes"),
     ] {
         let words: Vec<&str> = std::iter::once("submit").chain(words.split(' ')).collect();

@@ -228,13 +228,14 @@ fn a_log_that_is_not_here_is_told_where_it_was_written() {
     let log = &ask(&project, &["logs", "synthetic", "0"])["logs"][0];
     assert_eq!(log["host"], json!(null));
     std::fs::remove_file(log["path"].as_str().unwrap()).unwrap();
-    let (text, _) = project.expect(0, &["logs", "synthetic", "0"]);
+    let (_, text) = project.expect(2, &["logs", "synthetic", "0"]);
     assert!(text.contains("is gone"), "{text}");
     let moved = "UPDATE tune_runs SET host = 'gpu2'";
     project.connect().execute_batch(moved).unwrap();
-    let (text, _) = project.expect(0, &["logs", "synthetic", "0"]);
+    let (_, text) = project.expect(2, &["logs", "synthetic", "0"]);
     assert!(text.contains(" is on gpu2: ask there"), "{text}");
-    let logs = ask(&project, &["logs", "synthetic", "0"]);
+    let (logs, _) = project.expect(2, &["logs", "synthetic", "0", "--json"]);
+    let logs: Json = serde_json::from_str(&logs).unwrap();
     valid("logs", &logs);
     assert_eq!(logs["logs"][0]["host"], "gpu2");
 }

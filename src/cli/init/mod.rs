@@ -263,7 +263,8 @@ fn name(args: &InitArgs, from: &str) -> Result<String, Failure> {
     let name = given.unwrap_or_else(made);
     check_name(&name).map_err(|expected| {
         Failure::input(format!(
-            "the task's name {name:?}: expected {expected}; say tune init NAME"
+            "the task's name {}: expected {expected}; say tune init NAME",
+            config::shown_name(&name)
         ))
     })?;
     if RESERVED.contains(&name.as_str()) {

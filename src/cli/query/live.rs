@@ -62,6 +62,7 @@ impl RunningTrial {
                 let node = node.unwrap_or_default();
                 parts.push(format!("worker {worker} on {device}{node}"));
             }
+            (_, _) if self.attempt.is_some() => parts.push("between two attempts".to_owned()),
             (_, _) => parts.push("run by another program".to_owned()),
         }
         let again = self.attempt.filter(|attempt| *attempt > 0);
@@ -81,17 +82,24 @@ pub(super) fn running_trials(
     let running = trials.iter().filter(|t| t.state == TrialState::Running);
     let numbers: Vec<u64> = running.map(|t| t.number).take(MOST).collect();
     let now = format::stored(now);
+    // Before the trials: one whose attempt ends meanwhile is one that has ended then, and not one without an attempt.
+    let attempts = numbers.iter().map(|n| store.attempts(study.study_id, *n));
+    let attempts = attempts.collect::<Result<Vec<_>, _>>()?;
     let mut told = Vec::new();
     for trial in store.these(study.study_id, &numbers)? {
-        let attempts = store.attempts(study.study_id, trial.number)?;
-        let attempt = attempts.last().filter(|a| a.ended.is_none());
+        let at = numbers.iter().position(|n| *n == trial.number);
+        let last = at.and_then(|at| attempts[at].last());
+        if trial.state != TrialState::Running {
+            continue;
+        }
+        let attempt = last.filter(|a| a.ended.is_none());
         let started = attempt
             .map(|a| &a.started)
             .or(trial.datetime_start.as_ref());
-        let last = trial.intermediate.last_key_value();
+        let reported = trial.intermediate.last_key_value();
         told.push(RunningTrial {
             number: trial.number,
-            attempt: attempt.map(|a| a.attempt),
+            attempt: last.map(|a| a.attempt),
             worker: attempt.map(|a| a.worker),
             pid: attempt.map(|a| a.pid),
             device: attempt.map(|a| a.device.clone()),
@@ -99,8 +107,8 @@ pub(super) fn running_trials(
                 .iter()
                 .find(|node| node.runs(trial.number))
                 .map(NodeLine::name),
-            step: last.map(|(step, _)| *step),
-            value: last.map(|(_, value)| *value),
+            step: reported.map(|(step, _)| *step),
+            value: reported.map(|(_, value)| *value),
             grant: match attempt {
                 Some(a) => {
                     store.grant(study.study_id, Job::trial(trial.number).attempt(a.attempt))?
@@ -185,6 +193,8 @@ mod tests {
             age_s: None,
             ..trial
         };
+        assert_eq!(trial.text("step", "loss"), "trial 12: between two attempts");
+        trial.attempt = None;
         assert_eq!(
             trial.text("step", "loss"),
             "trial 12: run by another program"

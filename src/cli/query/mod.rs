@@ -44,7 +44,7 @@ pub use importance::importance;
 pub use list::{TaskLine, list, tasks};
 pub use material::material;
 pub use memory::memory;
-pub use nodes::{is_live, nodes};
+pub use nodes::{is_elsewhere, is_live, nodes};
 pub use objectives::metric_names;
 pub use replay::{Replayed, best_value};
 pub use report::shell_word;

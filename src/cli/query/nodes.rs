@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use super::Answer;
 use super::format::{self, printable, rfc3339};
+use files::name::part;
 use messages::exit::Failure;
 use report::format::{duration, plural, table_of};
-use store::{Node, Store, StudySummary};
+use store::{Node, RunNode, Store, StudySummary};
 use supervisor::lock_owner;
 
 /// So many trials of a node are named.
@@ -105,16 +106,18 @@ impl NodeLine {
         named.collect::<Vec<_>>().join(", ") + more
     }
 
-    /// `a: trials 7, 12; heard of 3 s ago`.
-    pub(super) fn text(&self) -> String {
+    /// `a: trials 7, 12; heard of 3 s ago`; `others`: whether any node works.
+    pub(super) fn text(&self, others: bool) -> String {
         let trials = match self.trials.len() {
             0 => "no trial".to_owned(),
             1 => format!("trial {}", self.trials()),
             _ => format!("trials {}", self.trials()),
         };
-        let state = match self.state {
-            NodeState::Lost => "; lost, others take them over",
-            NodeState::Working | NodeState::Ended => "",
+        let state = match (self.state, others) {
+            (NodeState::Lost, _) if self.trials.is_empty() => "; lost",
+            (NodeState::Lost, true) => "; lost, others take them over",
+            (NodeState::Lost, false) => "; not at work, the next run takes them over",
+            (NodeState::Working | NodeState::Ended, _) => "",
         };
         format!(
             "{}: {trials}; heard of {}{state}",
@@ -134,6 +137,12 @@ pub(super) fn nodes_of(store: &Store, study: &StudySummary) -> Result<Vec<NodeLi
     }
     let nodes = store.nodes(study.study_id)?;
     Ok(nodes.into_iter().map(NodeLine::of).collect())
+}
+
+/// Whether a node's logs are in another directory than that of the nodes that are `here` ([`store::Place::nodes_here`]).
+pub fn is_elsewhere(node: &RunNode, here: &[String]) -> bool {
+    let its = part(&node.name);
+    !here.iter().any(|name| *name == its)
 }
 
 /// Whether anybody works on a study: a process of this node, by its lock, or another node, by its lease.
@@ -172,16 +181,18 @@ pub fn nodes(
 
 impl Answer for Nodes {
     fn text(&self) -> String {
+        let study = printable(&self.study);
         let mut text = String::new();
         if let Some(node) = &self.forgotten {
             text += &format!(
-                "node {} holds nothing any more: others take its trials over\n",
+                "node {} holds nothing of {study} any more: others take its trials over\n",
                 printable(node)
             );
         }
         if self.nodes.is_empty() {
-            return text + "no node has worked on it yet\n";
+            return text + &format!("no node has worked on {study} yet\n");
         }
+        text += &format!("study {study}\n");
         let heading = ["node", "state", "host", "heard of", "holds for", "trials"];
         let rows = self.nodes.iter().map(|node| {
             let left = node.lease_left_s.unwrap_or_default().max(0).unsigned_abs();
@@ -200,13 +211,39 @@ impl Answer for Nodes {
         let live = self.nodes.iter().filter(|node| node.is_live()).count();
         text + &table_of(heading, rows)
             + &format!(
-                "\n{} on {}\n",
+                "\n{} on it\n",
                 match live {
                     0 => "no node works".to_owned(),
                     1 => "1 node works".to_owned(),
                     _ => format!("{} work", plural(live as u64, "node")),
-                },
-                printable(&self.study)
+                }
             )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_node_s_trials_are_taken_over_by_others_only_where_others_work() {
+        let mut node = NodeLine {
+            node: "a".to_owned(),
+            state: NodeState::Lost,
+            host: "gpu1".to_owned(),
+            pid: 1,
+            since: String::new(),
+            heard_s: 3,
+            lease_left_s: None,
+            trials: vec![7],
+            exit: None,
+        };
+        assert!(node.text(true).ends_with("; lost, others take them over"));
+        assert!(
+            node.text(false)
+                .ends_with("; not at work, the next run takes them over")
+        );
+        node.trials.clear();
+        assert!(node.text(true).ends_with("; lost"));
     }
 }

@@ -1,12 +1,13 @@
 //! `tune show STUDY TRIAL`: all about one trial.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
 
 use super::format;
+use super::nodes::is_elsewhere;
 use super::trials::{TrialJson, runtime};
 use super::{Answer, choose};
 use adopt::fit::adopted_params;
@@ -15,7 +16,7 @@ use report::format::value;
 use search::space::{Domain, Params, Value};
 use search::study::carry::{COPIED_FROM, POINT_FROM, origin};
 use search::study::{FrozenTrial, Purpose};
-use store::{AttemptRecord, RepeatRecord, Store, StudySummary};
+use store::{AttemptRecord, RepeatRecord, RunNode, Store, StudySummary};
 use view::{Detail, Section};
 
 /// All about one trial: that of `tune trials --json`, with its distributions, system attributes and the
@@ -27,6 +28,10 @@ pub struct Shown {
     repeats: Vec<RepeatRecord>,
     /// Where logs lie: beside the database, in `tune.db.d/`.
     logs: PathBuf,
+    /// The nodes of the runs, where several share the database.
+    nodes: BTreeMap<i64, RunNode>,
+    /// Those of them whose logs are elsewhere.
+    elsewhere: BTreeSet<i64>,
 }
 
 /// All about one trial.
@@ -35,7 +40,13 @@ pub struct Shown {
 /// No such study or trial (2); reading failed (7).
 pub fn show(store: &Store, name: Option<&str>, number: u64) -> Result<Shown, Failure> {
     let (study, trial, attempts) = read(store, name, number)?;
+    let nodes = store.run_nodes(study.study_id)?;
+    let here = store.place().nodes_here();
+    let elsewhere = nodes.iter().filter(|(_, node)| is_elsewhere(node, &here));
+    let elsewhere = elsewhere.map(|(run, _)| *run);
     Ok(Shown {
+        elsewhere: elsewhere.collect(),
+        nodes,
         repeats: store.repeats(study.study_id, Some(number))?,
         logs: store.place().files(),
         study,
@@ -59,7 +70,7 @@ impl Serialize for Shown {
         let trial = &self.trial;
         let domains = trial.distributions.iter();
         let fields = Fields {
-            trial: TrialJson::new(trial, &self.attempts),
+            trial: TrialJson::new(trial, &self.attempts, &self.nodes),
             study: &self.study.name,
             distributions: domains
                 .map(|(name, domain)| (name.as_str(), domain_text(domain)))
@@ -277,7 +288,15 @@ impl Shown {
         facts.extend(attempt.ended.as_deref().map(|s| ("ended", format::time(s))));
         facts.push(("worker", format!("{worker} of run {run_id}, pid {pid}")));
         facts.push(("device", attempt.device.clone()));
-        facts.push(("log", self.log_path(attempt)));
+        let mut log = self.log_path(attempt);
+        if let Some(node) = self.nodes.get(run_id) {
+            let RunNode { name, host } = node;
+            if self.elsewhere.contains(run_id) {
+                log = format!("not here, but with node {name} on {host}: {}", attempt.log);
+            }
+            facts.push(("node", format!("{name} on {host}")));
+        }
+        facts.push(("log", log));
         let mut text = format::facts(&facts);
         for line in attempt.detail.lines() {
             text.push_str(&format!("  {}\n", format::printable(line)));

@@ -23,6 +23,7 @@ use report::{About, Best, Counts, SlotGivenUp, TrialRate};
 use search::study::FrozenTrial;
 use store::{RunEntry, Store, StudySummary};
 use supervisor::core::SLOTS_GIVEN_UP;
+use supervisor::spool::Waiting;
 use supervisor::{LockOwner, MADE_FROM};
 
 /// So many kinds of failures are told.
@@ -40,8 +41,8 @@ pub struct Context {
     pub owner: Option<LockOwner>,
     /// Whether that process is suspended, as by Ctrl-Z.
     pub suspended: bool,
-    /// Results that wait in the spool and are not in the database yet.
-    pub spooled: u64,
+    /// Results that wait in spools and are not in the database yet.
+    pub spooled: Waiting,
     /// How commands begin ([`About`]).
     pub tune: String,
 }
@@ -76,7 +77,7 @@ pub struct Status {
     faults: BTreeMap<String, u64>,
     /// What the GPUs of a run that lives are at.
     pub(super) gpus: Vec<Gpu>,
-    pub(super) spooled: u64,
+    pub(super) spooled: Waiting,
     pub(super) holder: Option<Holder>,
     runs: usize,
     last_exit: Option<u8>,
@@ -177,7 +178,7 @@ pub(super) fn status_of(
         slots_given_up: slots_given_up(&study),
         faults,
         gpus: gpus.into_iter().map(Gpu::new).collect(),
-        spooled: context.spooled,
+        spooled: context.spooled.clone(),
         holder: Holder::of(&study.name, context.owner.as_ref(), last_run.as_ref())
             .map(|holder| holder.or_live(shared)),
         runs: store.runs(study.study_id)?.len(),
@@ -309,10 +310,7 @@ impl Answer for Status {
             facts.push(("faults", faults.join(", ")));
         }
         facts.extend(self.gpus.iter().map(|gpu| ("gpu", gpu.text(self.now))));
-        if self.spooled > 0 {
-            let waiting = supervisor::spool::waiting_text(self.spooled);
-            facts.push(("spool", waiting));
-        }
+        facts.extend(self.spooled.text().map(|waiting| ("spool", waiting)));
         facts.extend(self.ago().map(|ago| ("last activity", ago)));
         format::facts(&facts) + &warning(&self.summary, self.best.as_ref(), baseline)
     }
@@ -347,8 +345,9 @@ impl Status {
 
     /// Those that work, or are lost.
     fn node_lines(&self) -> Vec<(&'static str, String)> {
+        let works = self.nodes.iter().any(NodeLine::is_live);
         let nodes = self.nodes.iter().filter(|node| !node.has_ended());
-        nodes.map(|node| ("node", node.text())).collect()
+        nodes.map(|node| ("node", node.text(works))).collect()
     }
 
     fn running_lines(&self) -> Vec<(&'static str, String)> {

@@ -171,7 +171,7 @@ fn context() -> Context {
         now: "2026-11-21T04:00:00Z".parse().unwrap(),
         owner: None,
         suspended: false,
-        spooled: 0,
+        spooled: supervisor::spool::Waiting::default(),
         tune: "tune".into(),
     }
 }
@@ -205,7 +205,11 @@ fn a_trial_in_the_list_is_what_it_is_alone() {
         let trials = store.trials(study.study_id).unwrap();
         let alone = trials.iter().map(|trial| {
             let own = attempts.get(&trial.number).map_or(&[][..], Vec::as_slice);
-            json!(trials::TrialJson::new(trial, own))
+            json!(trials::TrialJson::new(
+                trial,
+                own,
+                &std::collections::BTreeMap::new()
+            ))
         });
         let text = trials_json(store, &choose(store, Some(name)).unwrap(), &everything()).unwrap();
         let json: Json = serde_json::from_str(&text).unwrap();

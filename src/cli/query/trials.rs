@@ -16,7 +16,7 @@ use messages::number_from_json;
 use messages::to_python_json;
 use search::space::{Params, distinct_names};
 use search::study::{FrozenTrial, TrialState};
-use store::{AttemptRecord, Members, Store, StudySummary};
+use store::{AttemptRecord, Members, RunNode, Store, StudySummary};
 
 /// The trials that are asked for, as an array of objects in JSON, one a line.
 ///
@@ -34,12 +34,14 @@ pub fn trials_json(
         order.as_deref(),
     );
     let attempts = store.all_attempts(study.study_id)?;
+    let nodes = store.run_nodes(study.study_id)?;
     let unwritten = |e| Failure::internal(format!("cannot write JSON: {e}"));
     let mut out = Vec::from(b"[");
     for (i, (trial, members)) in trials.iter().enumerate() {
         let history = attempts.get(&trial.number).map_or(&[][..], Vec::as_slice);
         out.extend_from_slice(if i == 0 { b"\n" } else { b",\n" });
-        write_trial(&mut out, trial, members, history).map_err(unwritten)?;
+        let attempts = history.iter().map(|a| AttemptJson::new(a, &nodes));
+        write_trial(&mut out, trial, members, &attempts.collect::<Vec<_>>()).map_err(unwritten)?;
     }
     out.extend_from_slice(b"\n]\n");
     String::from_utf8(out).map_err(|e| Failure::internal(format!("cannot write JSON: {e}")))
@@ -50,7 +52,7 @@ fn write_trial(
     out: &mut Vec<u8>,
     trial: &FrozenTrial,
     members: &Members,
-    attempts: &[AttemptRecord],
+    attempts: &[AttemptJson],
 ) -> std::io::Result<()> {
     let value = trial.only_value().to_json();
     write!(
@@ -63,8 +65,7 @@ fn write_trial(
     out.extend_from_slice(b"},\"attrs\":{");
     out.extend_from_slice(&members.attrs);
     out.extend_from_slice(b"},\"attempts\":");
-    let attempts: Vec<AttemptJson> = attempts.iter().map(AttemptJson::new).collect();
-    serde_json::to_writer(&mut *out, &attempts)?;
+    serde_json::to_writer(&mut *out, attempts)?;
     out.extend_from_slice(b",\"datetime_start\":");
     serde_json::to_writer(&mut *out, &trial.datetime_start.as_deref().map(rfc3339))?;
     out.extend_from_slice(b",\"datetime_complete\":");
@@ -235,14 +236,20 @@ pub(super) struct TrialJson<'a> {
 }
 
 impl<'a> TrialJson<'a> {
-    pub(super) fn new(trial: &'a FrozenTrial, attempts: &'a [AttemptRecord]) -> TrialJson<'a> {
+    /// `nodes`: those of the runs.
+    pub(super) fn new(
+        trial: &'a FrozenTrial,
+        attempts: &'a [AttemptRecord],
+        nodes: &'a BTreeMap<i64, RunNode>,
+    ) -> TrialJson<'a> {
+        let attempts = attempts.iter().map(|a| AttemptJson::new(a, nodes));
         TrialJson {
             number: trial.number,
             state: trial.state,
             value: trial.only_value(),
             params: &trial.params,
             attrs: &trial.user_attrs,
-            attempts: attempts.iter().map(AttemptJson::new).collect(),
+            attempts: attempts.collect(),
             datetime_start: trial.datetime_start.clone(),
             datetime_complete: trial.datetime_complete.clone(),
             intermediate: trial.intermediate.clone(),
@@ -264,10 +271,12 @@ struct AttemptJson<'a> {
     device: &'a str,
     log: &'a str,
     run: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<&'a str>,
 }
 
-impl AttemptJson<'_> {
-    fn new(attempt: &AttemptRecord) -> AttemptJson<'_> {
+impl<'a> AttemptJson<'a> {
+    fn new(attempt: &'a AttemptRecord, nodes: &'a BTreeMap<i64, RunNode>) -> AttemptJson<'a> {
         AttemptJson {
             attempt: attempt.attempt,
             outcome: attempt.outcome.as_deref(),
@@ -280,6 +289,7 @@ impl AttemptJson<'_> {
             device: &attempt.device,
             log: &attempt.log,
             run: attempt.run_id,
+            node: nodes.get(&attempt.run_id).map(|node| node.name.as_str()),
         }
     }
 }

@@ -335,8 +335,7 @@ fn warnings(status: &Status) -> Vec<String> {
         status.best.as_ref(),
         status.baseline.as_ref(),
     );
-    let spooled = status.spooled;
-    let spool = (spooled > 0).then(|| supervisor::spool::waiting_text(spooled));
+    let spool = status.spooled.text();
     let given_up = status.slots_given_up.iter().map(|given_up| {
         let report::SlotGivenUp {
             slot,

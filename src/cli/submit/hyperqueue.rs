@@ -31,11 +31,22 @@ pub(super) fn command(job: &Job) -> Vec<String> {
 /// The variables that tell the job, and which of its tasks this is.
 const TASK: [&str; 2] = ["$HQ_JOB_ID", "$HQ_TASK_ID"];
 
+/// What a task does whose server is gone: HyperQueue runs none again that has ended, and waiting would hold its worker for
+/// nothing. The time that was used up goes on to count.
+const AGAIN: &str = r#"# 7: the first node starts its server again, perhaps on another host.
+if [ $code = 7 ]; then
+    sleep 30
+    SECONDS=$SECONDS exec bash "$0"
+fi
+"#;
+
 /// The script.
 pub(super) fn script(job: &Job) -> String {
     let limit = job.time.map_or_else(String::new, |time| {
-        format!(" --leave-in {}s", time.as_secs())
+        let time = time.as_secs();
+        format!(r#" --leave-in "$(({time} > SECONDS ? {time} - SECONDS : 1))s""#)
     });
+    let again = job.postgres.as_ref().map_or("", |_| AGAIN);
     let here = shell_word(&job.here.display().to_string());
     format!(
         r#"#!/bin/bash
@@ -45,14 +56,13 @@ cd {here} || exit 9
 export TUNE_NODE="hq-$HQ_JOB_ID-$HQ_TASK_ID"
 {database}
 {run}
-# 4: the run was asked to leave. HyperQueue runs the task again once its worker has ended; until then it waits here.
-if {again}; then
+{again}# 4: the run was asked to leave. HyperQueue runs the task again once its worker has ended; until then it waits here.
+if [ $code = 4 ]; then
     sleep infinity
 fi
 exit $code
 "#,
         database = job.database(TASK),
         run = job.run(&limit, TASK),
-        again = job.again(),
     )
 }

@@ -6,6 +6,7 @@
 mod hyperqueue;
 mod kubernetes;
 mod slurm;
+mod submitted;
 mod with_postgres;
 
 use std::io::Write;
@@ -15,9 +16,10 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, ValueEnum};
 
+use self::submitted::Submitted;
 use super::args::usage;
-use super::{Common, RunArgs, run};
-use config::places::{Wanted, is_path};
+use super::{Common, RunArgs, acknowledge, answer, run};
+use config::places::{Wanted, find_task, is_path};
 use files::name::{checksum, part};
 use messages::exit::{Exit, Failure};
 use report::{shell_line, shell_word};
@@ -40,10 +42,22 @@ pub struct SubmitFlags {
     #[arg(long, value_name = "ENGINE", hide_possible_values = true)]
     on: Option<Engine>,
     /// Nodes, each with a `tune` of its own
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
     nodes: u32,
     /// GPUs of each node
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..=1_000)
+    )]
     gpus: u32,
     /// How long a node may be kept (4h): before that, trials are put back, and the engine runs the node again
     #[arg(long, value_name = "TIME")]
@@ -195,7 +209,14 @@ while [ -n \"$told\" ]; do told=; wait $run; code=$?; done
 }
 
 pub(super) fn submit(common: &Common, args: SubmitArgs) -> Result<Exit, Failure> {
-    let (flags, words, options) = meant(args)?;
+    let (flags, mut words, options) = meant(args)?;
+    // It is asked of this command, not of the runs.
+    let asked = words.len();
+    words.retain(|word| word != "--json");
+    let common = &Common {
+        json: common.json || words.len() < asked,
+        ..common.clone()
+    };
     let engine = flags.on.or_else(here).ok_or_else(|| {
         Failure::input("--on: found none of sbatch, hq and kubectl here; expected slurm, hyperqueue or kubernetes")
     })?;
@@ -215,6 +236,10 @@ pub(super) fn submit(common: &Common, args: SubmitArgs) -> Result<Exit, Failure>
         ),
     };
     let line = shell_line(command.iter().chain([&file.display().to_string()]));
+    if dry_run && common.json {
+        let would = Submitted::new(&job, engine, command, file, text, None);
+        return answer(common, &would);
+    }
     if dry_run {
         // A script's first line says what reads it.
         let (first, rest) = match text.split_once('\n') {
@@ -224,22 +249,38 @@ pub(super) fn submit(common: &Common, args: SubmitArgs) -> Result<Exit, Failure>
         return super::print(&format!("{first}# {line}\n{rest}"));
     }
     write(&file, &text)?;
+    let told = give(&command, &file, &line, common.json)?;
+    let submitted = Submitted::new(&job, engine, command, file, text, Some(&told));
+    acknowledge(common, &submitted)
+}
+
+/// Gives the engine a script or a manifest; what it says of that, where it is `kept` from the output.
+fn give(command: &[String], file: &Path, line: &str, kept: bool) -> Result<String, Failure> {
     let (program, given) = command
         .split_first()
         .ok_or_else(|| Failure::internal("no command"))?;
+    let output = match kept {
+        true => Stdio::piped(),
+        false => Stdio::inherit(),
+    };
     let ended = Command::new(program)
         .args(given)
-        .arg(&file)
+        .arg(file)
         .stdin(Stdio::null())
-        .status()
+        .stdout(output)
+        .stderr(Stdio::inherit())
+        .output()
         .map_err(|e| {
             Failure::input(format!(
                 "{program}: {e}; --on names another engine, --dry-run shows what would be submitted"
             ))
         })?;
-    match ended.success() {
-        true => Ok(Exit::Done),
-        false => Err(Failure::internal(format!("`{line}` failed: {ended}"))),
+    match ended.status.success() {
+        true => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
+        false => Err(Failure::input(format!(
+            "the engine refuses the job: `{line}` has ended with {}; what it says stands above",
+            ended.status
+        ))),
     }
 }
 
@@ -321,7 +362,8 @@ fn job(
 ) -> Result<Job, Failure> {
     let (asked, both) = RunArgs::of_words(common, words)?;
     let project = run::project(&both, Wanted::Task(&asked.task))?;
-    // A job whose task is not there would fail on every node.
+    // A job whose task is not there would fail on every node. No command can be meant by its name.
+    find_task(&project, &asked.task, &[])?;
     let spec = run::read(&project, &asked.task, asked.asked.overrides())?;
     let time = flags.time.as_deref().map(time).transpose()?;
     let place = run::storage_of(&project, &both, spec.operation.storage.as_deref())?;
@@ -329,6 +371,13 @@ fn job(
         Some(dir) if engine == Engine::Kubernetes => {
             return Err(Failure::input(format!(
                 "--with-postgres {}: found kubernetes, expected slurm or hyperqueue: there, run a database as a service",
+                dir.display()
+            )));
+        }
+        Some(dir) if both.storage.is_some() => {
+            return Err(Failure::input(format!(
+                "--with-postgres {}: found --storage, too; expected one of them: the first node's server, or one that runs \
+                 already",
                 dir.display()
             )));
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use report::shell_word;
+use report::{shell_line, shell_word};
 
 /// What a script begins with: the node whose number is 1 starts the server; all wait for its URL. `job` and `number` are the
 /// variables that tell them.
@@ -59,14 +59,30 @@ export TUNE_STORAGE
     )
 }
 
+/// How a study is looked at whose server the job runs: while it runs, and afterwards.
+pub(super) fn look(dir: &Path, project: &Path, study: &str) -> String {
+    let file = |name: &str| shell_word(&dir.join(name).display().to_string());
+    let (data, log, url, passwords) = (file("data"), file("log"), file("url"), file("pgpass"));
+    let project = project.display().to_string();
+    let status = shell_line(["tune", "-C", project.as_str(), "status", study]);
+    format!(
+        "while it runs:  TUNE_STORAGE=$(cat {url}) PGPASSFILE={passwords} {status}
+once it is over:
+  pg_ctl start -w -D {data} -l {log} -o '-p 25432 -c unix_socket_directories='
+  TUNE_STORAGE=postgresql://tune@localhost:25432/studies PGPASSFILE={passwords} {status}
+  pg_ctl stop -D {data}
+"
+    )
+}
+
 /// What a script does once its run has ended: the server waits for the other nodes, then it stops in order. Where this
-/// node is to leave, it does not wait.
+/// node runs again, it does not wait, and nothing is over.
 pub(super) fn stop([job, number]: [&str; 2]) -> String {
     format!(
         r#"
 if [ "{number}" = 1 ]; then
     rm -f "$postgres/url"
-    if [ "$code" = 4 ]; then
+    if [[ $code = [47] ]]; then
         pg_ctl stop -D "$postgres/data" -m fast > /dev/null
     else
         echo "{job}" > "$postgres/over"

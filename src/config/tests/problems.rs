@@ -160,10 +160,24 @@ fn wrong_types_and_values_out_of_bounds_are_refused() {
         );
         assert!(found[0].contains(says), "{found:?}");
     }
+    for url in ["me:secret@db/s", "me@db/s?password=secret"] {
+        let set = format!("storage.url=postgresql://{url}");
+        let found = lines(HEAD, &[set.as_str()]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("a URL with a password"), "{found:?}");
+        assert!(!found[0].contains("secret"), "{found:?}");
+    }
     assert!(check_name("").is_err() && check_name(&"x".repeat(201)).is_err());
     // Files have it in their names, of which file systems limit the bytes.
     assert!(check_name(&"ü".repeat(120)).is_ok() && check_name(&"ü".repeat(121)).is_err());
     assert!(check_name("a\nb").is_err() && check_name("criteria@2").is_ok());
+    assert!(check_name("-x").is_err() && check_name("x-").is_ok() && check_name(".x").is_ok());
+    assert_eq!(
+        check_name("..").unwrap_err(),
+        "a name that stands for no directory"
+    );
+    assert_eq!(shown_name("a\n"), "\"a\\n\"");
+    assert!(shown_name(&"x".repeat(300)).ends_with("x\"... (300 characters)"));
 }
 
 #[test]

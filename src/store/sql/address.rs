@@ -40,7 +40,16 @@ impl fmt::Debug for Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.url.split_once('?').map_or(&self.url, |(url, _)| url))
+        let url = self.url.split_once('?').map_or(&*self.url, |(url, _)| url);
+        let by_service = self.config.get_hosts().is_empty() && self.service_name().is_some();
+        let found = by_service.then(|| self.config(environment).ok()).flatten();
+        let Some(found) = found else {
+            return f.write_str(url);
+        };
+        // A URL without a host says nothing of where the service is.
+        let port = found.get_ports().first().copied().unwrap_or(5432);
+        let name = found.get_dbname().unwrap_or_default();
+        write!(f, "postgresql://{}:{port}/{name}", host_of(&found))
     }
 }
 
@@ -102,6 +111,11 @@ impl Address {
             roots,
             config,
         })
+    }
+
+    /// The service that is asked for.
+    fn service_name(&self) -> Option<String> {
+        self.service.clone().or_else(|| environment("PGSERVICE"))
     }
 
     /// All of it, without a password.

@@ -111,7 +111,7 @@ impl Server {
         let mut config = self
             .address
             .config(address::environment)
-            .map_err(Kind::Denied)?;
+            .map_err(Kind::Settings)?;
         config
             .application_name("tune")
             .connect_timeout(CONNECTING)

@@ -234,6 +234,11 @@ impl Core {
             params: trial.params.clone(),
             attrs: trial.user_attrs.clone(),
             counts: self.progress.counts(),
+            leads: best.is_some(),
+            best: self
+                .progress
+                .best()
+                .and_then(|b| Some((b.number, b.value?))),
         }));
         if let Some(best) = best {
             self.report(report::Event::NewBest(best));

@@ -156,8 +156,14 @@ impl Core {
             text.push_str(&format!(", and {}", outage.error));
         }
         if waiting > 0 {
+            let start = match self.nodes.shared() {
+                true => {
+                    "next start in this directory, which is to come before nodes elsewhere start"
+                }
+                false => "next start",
+            };
             text.push_str(&format!(
-                "; waiting in {}, to be taken in at the next start: {}",
+                "; waiting in {}, to be taken in at the {start}: {}",
                 outage.spool,
                 spool::count_text(waiting)
             ));

@@ -4,6 +4,9 @@ use std::process::{Child, Output, Stdio};
 
 use super::*;
 use crate::common::valid;
+use search::study::{AttemptId, Purpose, TrialState};
+use store::{AttemptEnd, Place, Store, Write};
+use supervisor::spool::{Entry, Spool};
 
 /// A node: a project, and a run in it.
 struct Node {
@@ -127,6 +130,67 @@ fn a_node_that_comes_back_after_its_lease_leaves_its_trials_to_others_and_goes_o
         stays.contains("is taken over from a node that is gone"),
         "{stays}"
     );
+}
+
+#[test]
+fn what_waits_for_a_node_is_taken_in_by_another_one_of_its_directory() {
+    let server = server();
+    let url = &server.url("studies");
+    let Node { project, mut child } = Node::start(url, "away", "4", "300", &[]);
+    wait_for("trials", || server_counts(&server) >= 1);
+    signal(child.id(), Signal::SIGKILL);
+    child.wait().unwrap();
+    // As if the trial had ended while the server was away.
+    let place = Place::named(url, &project.database(), "away").unwrap();
+    let store = Store::open_read_only(&place).unwrap();
+    let study = store::choose(&store, None).unwrap().study_id;
+    let run = store.last_run(study).unwrap().unwrap();
+    let trials = store.trials(study).unwrap();
+    let open = trials.iter().find(|t| t.state == TrialState::Running);
+    let number = open.unwrap().number;
+    let id = AttemptId {
+        number,
+        purpose: Purpose::Search,
+        attempt: 0,
+    };
+    let end = AttemptEnd {
+        outcome: "completed".into(),
+        detail: String::new(),
+        again: false,
+    };
+    let finished = Write::TrialFinished {
+        number,
+        state: TrialState::Complete,
+        values: vec![0.125],
+        user_attrs: serde_json::Map::new(),
+        system_attrs: serde_json::Map::new(),
+    };
+    let mut spool = Spool::reserve(&place.own_files(), "synthetic").unwrap();
+    spool
+        .append(&Entry {
+            study: "synthetic".into(),
+            run: run.run_id,
+            started: run.started,
+            batch: None,
+            time: messages::clock::now(),
+            writes: vec![Write::AttemptEnded { id, end }, finished],
+        })
+        .unwrap();
+    spool.close();
+    let (status, _) = project.expect(0, &["status", "--storage", url]);
+    let waits = "1 result of the node away waits outside the database";
+    assert!(status.contains(waits), "{status}");
+
+    let asked = ["synthetic", "--storage", url, "--trials", "4"];
+    let mut other = project.tune(&asked);
+    let other = other.env("TUNE_NODE", "other").output().unwrap();
+    let told = String::from_utf8_lossy(&other.stderr).into_owned()
+        + &String::from_utf8_lossy(&other.stdout);
+    assert!(other.status.success(), "{told}");
+    assert!(told.contains("taken in from "), "{told}");
+    let trial = &super::trials(&project, url)[number as usize];
+    assert_eq!(trial["value"], 0.125);
+    assert_eq!(trial["attempts"].as_array().unwrap().len(), 1, "{trial}");
 }
 
 #[test]

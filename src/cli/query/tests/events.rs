@@ -90,6 +90,8 @@ fn events() -> Vec<Event> {
             params,
             attrs: object(json!({"seed": 1})),
             counts,
+            leads: false,
+            best: None,
         }),
         Event::Fault(Fault {
             fault: "killed".to_owned(),
