@@ -26,6 +26,13 @@ impl Core {
         };
         let fatal = matches!(message, FromWorker::Fatal(_));
         if self.slots[slot].worker().is_some_and(ending) && !fatal {
+            // Its worker waits for the answer, and hands SIGTERM on to its program after that.
+            if matches!(
+                message,
+                FromWorker::Attempt(_, AttemptEvent::EpochFinished(_))
+            ) {
+                self.decide(slot, true);
+            }
             return;
         }
         match message {

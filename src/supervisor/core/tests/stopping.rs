@@ -205,6 +205,27 @@ fn a_trial_beyond_its_limit_is_pruned_with_its_last_value_and_costs_no_slot() {
 }
 
 #[test]
+fn a_step_that_comes_after_the_limit_is_answered_so_that_its_worker_hears_of_the_end() {
+    let (mut core, worker, attempt) = training();
+    core.spec.operation.trial_limit = Some(Duration::from_secs(60));
+    let late = core.handle(Event::Ticked, Duration::from_secs(61));
+    let terminate = Action::Worker(worker, WorkerAction::Terminate);
+    assert!(late.contains(&terminate), "{late:?}");
+    let step = received(worker, epoch(attempt, 7, 0.5));
+    let answered = core.handle(step, Duration::from_secs(61));
+    let decided = ToWorker::Decided { prune: true };
+    let decided = Action::Worker(worker, WorkerAction::Send(decided));
+    assert!(answered.contains(&decided), "{answered:?}");
+    assert!(core.active[&attempt.job()].epochs.is_empty());
+    let ended = core.handle(exited(worker, Death::Signaled(15)), Duration::from_secs(62));
+    let pruned = ended.iter().any(|action| match action {
+        Action::Report(report::Event::Fault(fault)) => fault.fault == "time_limit",
+        _ => false,
+    });
+    assert!(pruned, "{ended:?}");
+}
+
+#[test]
 fn a_program_that_crashes_costs_its_slot_nothing() {
     let mut world = programs(15, 1);
     fail_all(&mut world, |number| number > 0, Death::Signaled(11), "");
