@@ -185,7 +185,6 @@ impl Core {
 
     /// Notes an epoch; of the search's own trials for the history and in the database as well.
     fn note_epoch(&mut self, job: Job, Epoch { epoch, metrics }: Epoch) -> f64 {
-        self.progress.gives_values();
         let value = metrics
             .get(&self.spec.objective.metric)
             .copied()
