@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::logging::note_told;
 use super::metrics_file::{self, MetricsFile};
@@ -33,6 +34,7 @@ use task::synthetic::Synthetic;
 use text::TextClassification;
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    let began = Instant::now();
     let project = project(&args.common, Wanted::Task(&args.task))?;
     if let Some(path) = &args.metrics_file {
         metrics_file::must_be_ours(path)?;
@@ -91,7 +93,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         .as_ref()
         .map_or_else(|failure| failure.exit, |exit| *exit);
     if exit == Exit::Breaker {
-        look_at_machine(&args.common, &project.dir, &tune, &args.task);
+        look_at_machine(args, &project.dir, &tune, began.elapsed());
     }
     ended.map_err(with_variables)
 }
@@ -119,16 +121,16 @@ fn told(
 }
 
 /// The last words of a run that gave up: what is wrong with the machine, if anything is, and how to find out more.
-fn look_at_machine(common: &Common, project: &Path, tune: &str, task: &str) {
-    if common.quiet {
+fn look_at_machine(args: &RunArgs, project: &Path, tune: &str, took: Duration) {
+    if args.common.quiet {
         return;
     }
-    let checks = doctor::machine::quick(project);
+    let checks = doctor::machine::quick(project, took);
     let found = match checks.is_empty() {
         true => "nothing is wrong with the machine as far as a short look tells\n".to_owned(),
         false => doctor::machine::problems(&checks),
     };
-    let task = shell_word(task);
+    let task = shell_word(&args.task);
     report::err(&format!(
         "{found}`{tune} doctor {task}` looks closer, and tries the parts of the task one by one"
     ));
