@@ -4,7 +4,7 @@ use crate::facts::{About, Facts, Sentence};
 use crate::{Material, shown};
 use report::Best;
 use report::format::{plural, value};
-use search::study::TrialState;
+use search::study::{FrozenTrial, TrialState};
 
 /// So many names stand in a sentence.
 const NAMED: usize = 4;
@@ -252,6 +252,15 @@ fn next(m: &Material, facts: &Facts) -> String {
         let command = m.about.command("failures");
         advice.push(format!(
             "More than a tenth of the trials failed: begin with {command}."
+        ));
+    }
+    // The values of those that were pruned are told to the search, too.
+    let valued = |t: &FrozenTrial| t.gave_value() || !t.intermediate.is_empty();
+    if m.in_state(TrialState::Pruned) > 0 && !m.trials.iter().any(valued) {
+        let command = m.about.command("status");
+        advice.push(format!(
+            "No trial has given a value: mend a range, the data or the program before more trials ({command} says what \
+             to look for)."
         ));
     }
     if facts.best.is_some() && facts.noise.is_none() && facts.margin.is_none_or(|x| x > 0.0) {
