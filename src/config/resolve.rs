@@ -271,7 +271,10 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
     if name.chars().count() > 200 || name.len() > LONGEST_TEXT {
         return Err("a name of at most 200 characters and 240 bytes");
     }
-    if name == "." || name == ".." || name.contains(|c: char| c == '/' || c.is_control()) {
+    if name == "." || name == ".." {
+        return Err("a name other than . and .., which are directories");
+    }
+    if name.contains(|c: char| c == '/' || c.is_control()) {
         return Err("a name without '/' and control characters");
     }
     Ok(())

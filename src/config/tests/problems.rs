@@ -164,6 +164,10 @@ fn ranges_that_make_no_sense_are_refused() {
         &["a step above 0"],
     );
     entry(
+        "optim.lr = { low = 1, high = 2, step = 3 }",
+        &["a step that fits into the range"],
+    );
+    entry(
         "optim.lr = { low = 1, high = 2, log = true, step = 1 }",
         &["either a step or"],
     );
@@ -420,6 +424,9 @@ fn options_of_another_sampler_or_pruner_are_refused() {
         "t.toml:7: pruner.n_min_trials: found an option that pruner none does not have"
     ));
     assert!(found[1].ends_with("(did you mean sampler.n_startup_trials?)"));
+    let text = "[task]\nkind = \"whole\"\n[train]\nepochs = 3\n[pruner]\nkind = \"median\"\nn_startup = 3\n";
+    let found = lines(text, &[]);
+    assert!(found[0].ends_with("(did you mean pruner.n_startup_trials?)"));
 }
 
 #[test]

@@ -40,6 +40,17 @@ pub fn has_braces(text: &str, name: &str) -> bool {
     found.any(|(at, _)| !text[..at].ends_with(['$', '{']))
 }
 
+/// Whether a text has a brace before this name that nobody closes.
+pub fn is_unclosed(text: &str, name: &str) -> bool {
+    let open = format!("{{{name}");
+    let goes_on = |c: char| c.is_alphanumeric() || "_.-".contains(c);
+    let mut found = text.match_indices(&open);
+    found.any(|(at, _)| {
+        let rest = &text[at + open.len()..];
+        !text[..at].ends_with('$') && !rest.starts_with(goes_on) && !rest.contains('}')
+    })
+}
+
 /// A text with something else in the place of each name in braces: what `put` makes of the name, and of the byte at
 /// which it stands.
 pub fn replace(text: &str, put: impl Fn(&str, usize) -> String) -> String {
@@ -187,6 +198,8 @@ mod tests {
         );
         assert!(has_braces("--x={a b}", "a b") && has_braces("${1} {1}", "1"));
         assert!(!has_braces("${1} {{1}} {2}", "1"));
+        assert!(is_unclosed("--lr={lr", "lr") && is_unclosed("{lr}{lr --x", "lr"));
+        assert!(!is_unclosed("{lr}", "lr") && !is_unclosed("{lrs", "lr"));
         assert!(is_name("optim.lr") && !is_name("a b") && !is_name("2nd") && !is_name("f=b"));
     }
 
