@@ -199,19 +199,19 @@ pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
 /// The project directory that is meant.
 pub(super) fn project(common: &Common, wanted: Wanted) -> Result<Project, Failure> {
     let dir = common.dir.as_deref();
-    find_project(dir, variable, &working_directory()?, wanted, holds)
+    // A working directory that was deleted is of no matter beside a path from the root.
+    let cwd = match working_directory() {
+        Err(_) if dir.is_some_and(Path::is_absolute) => PathBuf::from("/"),
+        cwd => cwd?,
+    };
+    find_project(dir, variable, &cwd, wanted, holds)
 }
 
 /// How commands about a project are begun from the working directory: `tune`, with `-C DIR` where another project
 /// would be found, and with the `--storage` that was given.
 pub(super) fn command_in(common: &Common, project: &Project) -> Result<String, Failure> {
-    let found = find_project(
-        None,
-        variable,
-        &working_directory()?,
-        Wanted::Studies,
-        holds,
-    );
+    let found = working_directory()
+        .and_then(|cwd| find_project(None, variable, &cwd, Wanted::Studies, holds));
     let option = |name: &str, text: &str| format!(" {name} {}", shell_word(text));
     Ok(match &common.storage {
         Some(path) => format!("tune{}", option("--storage", path)),

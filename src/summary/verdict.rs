@@ -4,6 +4,7 @@ use crate::facts::{About, Facts, Sentence};
 use crate::{Material, shown};
 use report::Best;
 use report::format::{plural, value};
+use search::outlook::FEWEST;
 use search::study::{FrozenTrial, TrialState};
 
 /// So many names stand in a sentence.
@@ -337,8 +338,9 @@ fn more(m: &Material, facts: &Facts) -> Option<String> {
         return None;
     }
     let Some(outlook) = facts.outlook else {
-        let few = "Too few trials have finished, or too few of their values differ, to say what more would bring.";
-        return Some(few.to_owned());
+        return Some(format!(
+            "Fewer than {FEWEST} trials have finished, or too few of their values differ, to say what more would bring."
+        ));
     };
     let ahead = outlook.trials;
     let latest = outlook.latest;

@@ -108,7 +108,7 @@ impl Core {
             && self.slots.iter().all(|s| s.attempt().is_none())
         {
             let reason = format!(
-                "no trial has worked yet, and the first {alike} failed alike; the last fault was {last}"
+                "no trial has worked yet, and the first {alike} failed alike, at which a run ends; the last fault was {last}"
             );
             self.stop(Exit::Breaker, reason);
         } else if searching && self.progress.refused_in_row() >= policy.max_refused {
