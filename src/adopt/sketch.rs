@@ -184,7 +184,6 @@ fn border<'a>(
         else {
             return None;
         };
-        let all = (low..=high).step_by(usize::try_from(step.max(1)).ok()?);
         let (mut with, mut without) = (Vec::new(), Vec::new());
         for trial in drawn {
             let value = trial.params.get(parent)?.as_i64()?;
@@ -197,9 +196,9 @@ fn border<'a>(
         let (least, most) = (*without.iter().min()?, *without.iter().max()?);
         let from_on = first == most.saturating_add(step);
         let decides = from_on || least == last.saturating_add(step);
-        let drawn_with = |v: &i64| if from_on { *v >= first } else { *v <= last };
-        let values = all.filter(drawn_with).take(LISTED + 1).map(Value::Int);
-        let values: Vec<Value> = values.collect();
+        let (from, to) = if from_on { (first, high) } else { (low, last) };
+        let all = (from..=to).step_by(usize::try_from(step.max(1)).ok()?);
+        let values: Vec<Value> = all.take(LISTED + 1).map(Value::Int).collect();
         (decides && values.len() <= LISTED).then_some((parent, values))
     })
 }
