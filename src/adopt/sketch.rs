@@ -175,6 +175,8 @@ fn border<'a>(
 ) -> Option<(&'a str, Vec<Value>)> {
     /// So many values are worth a list.
     const LISTED: usize = 64;
+    /// Fewer trials on a side may stand there by chance.
+    const SHOWN: usize = 3;
     let parents = domains(trials).into_iter();
     let mut parents = parents.filter(|(parent, _)| !is_seed(parent));
     parents.find_map(|(parent, domain)| {
@@ -196,10 +198,12 @@ fn border<'a>(
         let (least, most) = (*without.iter().min()?, *without.iter().max()?);
         let from_on = first == most.saturating_add(step);
         let decides = from_on || least == last.saturating_add(step);
+        let shown = with.len().min(without.len()) >= SHOWN;
         let (from, to) = if from_on { (first, high) } else { (low, last) };
         let all = (from..=to).step_by(usize::try_from(step.max(1)).ok()?);
         let values: Vec<Value> = all.take(LISTED + 1).map(Value::Int).collect();
-        (decides && values.len() <= LISTED).then_some((parent, values))
+        let whole = values.len() <= LISTED && values.iter().all(|v| domain.contains(v));
+        (decides && shown && whole).then_some((parent, values))
     })
 }
 
@@ -264,16 +268,22 @@ mod tests {
             }
             trial
         };
-        let trials = [with_units(0, 2, false), with_units(1, 3, true)];
+        let drawn = |without: i64| -> Vec<FrozenTrial> {
+            let numbers = [without, without - 1, without, 3, 4, 3];
+            let trial = |(at, n): (u64, i64)| with_units(at, n, n >= 3);
+            (0..).zip(numbers).map(trial).collect()
+        };
+        let trials = drawn(2);
         let values: Vec<Value> = vec![3.into(), 4.into()];
         assert_eq!(
             condition("units", &trials),
             Presence::When("layers", values)
         );
         assert!(unclear_conditions(&trials).is_empty());
-        let trials = [with_units(0, 1, false), with_units(1, 3, true)];
-        assert_eq!(condition("units", &trials), Presence::Unclear(1));
-        assert_eq!(unclear_conditions(&trials), ["units"]);
+        for (trials, missing) in [(drawn(1), 3), (drawn(2)[2..].to_vec(), 1)] {
+            assert_eq!(condition("units", &trials), Presence::Unclear(missing));
+            assert_eq!(unclear_conditions(&trials), ["units"]);
+        }
     }
 
     #[test]
