@@ -36,7 +36,7 @@ use config::Baseline;
 use config::Prepared;
 use config::{Metric, Role};
 
-pub use sketch::{sketch, sketched_program};
+pub use sketch::{sketch, sketched_program, unclear_conditions};
 pub use source::{DatabaseCopy, SignsOfUse, copy};
 pub use verdict::{Verdict, Worth};
 

@@ -37,7 +37,7 @@ pub fn sketch(study: &str, program: &str, trials: &[FrozenTrial]) -> String {
             let when = match condition(name, trials) {
                 Presence::Always => String::new(),
                 Presence::When(parent, values) => {
-                    let values: Vec<String> = values.into_iter().map(literal).collect();
+                    let values: Vec<String> = values.iter().map(literal).collect();
                     format!(
                         ", when = {{ {} = [{}] }}",
                         quoted(parent),
@@ -57,6 +57,14 @@ pub fn sketch(study: &str, program: &str, trials: &[FrozenTrial]) -> String {
         }
     }
     text
+}
+
+/// The parameters that not all trials had, where nothing says which: they may want a `when`.
+pub fn unclear_conditions(trials: &[FrozenTrial]) -> Vec<String> {
+    let unclear = |name: &&str| matches!(condition(name, trials), Presence::Unclear(_));
+    let names = domains(trials).into_keys();
+    let names = names.filter(|name| !is_seed(name)).filter(unclear);
+    names.map(str::to_owned).collect()
 }
 
 /// Every parameter with the widest domain that any trial had for it.
@@ -114,8 +122,8 @@ fn entry(domain: &Domain) -> Option<String> {
 enum Presence<'a> {
     /// In every trial.
     Always,
-    /// Where this choice, which all trials made, is one of these.
-    When(&'a str, Vec<&'a Value>),
+    /// Where this choice or whole number, which all trials have, is one of these.
+    When(&'a str, Vec<Value>),
     /// Not in so many trials, and no single choice decides.
     Unclear(usize),
 }
@@ -150,12 +158,53 @@ fn condition<'a>(name: &str, trials: &'a [FrozenTrial]) -> Presence<'a> {
                 && !with
                     .iter()
                     .any(|v| without.contains(v) || **v == Value::Null);
-            decides.then_some((parent.as_str(), with))
+            decides.then(|| (parent.as_str(), with.into_iter().cloned().collect()))
         });
-    match decider {
+    match decider.or_else(|| border(name, trials, &drawn)) {
         Some((parent, values)) => Presence::When(parent, values),
         None => Presence::Unclear(missing),
     }
+}
+
+/// The parameter whose whole numbers decide, all from one on or up to one: trials with the numbers on both sides of the
+/// border show it. The numbers with which `name` was drawn.
+fn border<'a>(
+    name: &str,
+    trials: &'a [FrozenTrial],
+    drawn: &[&FrozenTrial],
+) -> Option<(&'a str, Vec<Value>)> {
+    /// So many values are worth a list.
+    const LISTED: usize = 64;
+    /// Fewer trials on a side may stand there by chance.
+    const SHOWN: usize = 3;
+    let parents = domains(trials).into_iter();
+    let mut parents = parents.filter(|(parent, _)| !is_seed(parent));
+    parents.find_map(|(parent, domain)| {
+        let Domain::Int {
+            low, high, step, ..
+        } = domain
+        else {
+            return None;
+        };
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        for trial in drawn {
+            let value = trial.params.get(parent)?.as_i64()?;
+            match trial.params.contains_key(name) {
+                true => with.push(value),
+                false => without.push(value),
+            }
+        }
+        let (first, last) = (*with.iter().min()?, *with.iter().max()?);
+        let (least, most) = (*without.iter().min()?, *without.iter().max()?);
+        let from_on = first == most.saturating_add(step);
+        let decides = from_on || least == last.saturating_add(step);
+        let shown = with.len().min(without.len()) >= SHOWN;
+        let (from, to) = if from_on { (first, high) } else { (low, last) };
+        let all = (from..=to).step_by(usize::try_from(step.max(1)).ok()?);
+        let values: Vec<Value> = all.take(LISTED + 1).map(Value::Int).collect();
+        let whole = values.len() <= LISTED && values.iter().all(|v| domain.contains(v));
+        (decides && shown && whole).then_some((parent, values))
+    })
 }
 
 fn literal(value: &Value) -> String {
@@ -204,6 +253,36 @@ mod tests {
     fn words(words: &[&str]) -> Domain {
         Domain::Categorical {
             choices: words.iter().map(|w| (*w).into()).collect(),
+        }
+    }
+
+    #[test]
+    fn whole_numbers_decide_where_trials_show_their_border() {
+        let layers = Domain::int(1, 4);
+        let with_units = |number: u64, n: i64, units: bool| {
+            let mut trial = with(number, &[("layers", n.into(), layers.clone())]);
+            if units {
+                let units = with(number, &[("units", 8.into(), Domain::int(4, 16))]);
+                trial.params.extend(units.params);
+                trial.distributions.extend(units.distributions);
+            }
+            trial
+        };
+        let drawn = |without: i64| -> Vec<FrozenTrial> {
+            let numbers = [without, without - 1, without, 3, 4, 3];
+            let trial = |(at, n): (u64, i64)| with_units(at, n, n >= 3);
+            (0..).zip(numbers).map(trial).collect()
+        };
+        let trials = drawn(2);
+        let values: Vec<Value> = vec![3.into(), 4.into()];
+        assert_eq!(
+            condition("units", &trials),
+            Presence::When("layers", values)
+        );
+        assert!(unclear_conditions(&trials).is_empty());
+        for (trials, missing) in [(drawn(1), 3), (drawn(2)[2..].to_vec(), 1)] {
+            assert_eq!(condition("units", &trials), Presence::Unclear(missing));
+            assert_eq!(unclear_conditions(&trials), ["units"]);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
+use crate::check_notes::notes;
 use config::StudySpec;
 use config::active_when::{condition_of, dead_where};
 use config::kinds::keys_of;
@@ -41,6 +42,7 @@ pub fn check_report(spec: &StudySpec, prepared: &Prepared) -> String {
         None => "trivial answer none".to_owned(),
     });
     lines.extend(prepared.warnings.iter().map(|w| format!("warning: {w}")));
+    lines.extend(notes(spec).iter().map(|note| format!("note: {note}")));
     space_lines(spec, &mut lines);
     condition_lines(spec, &mut lines);
     if !spec.fixed.is_empty() {
@@ -96,7 +98,7 @@ pub fn check_json(spec: &StudySpec, prepared: &Prepared) -> Json {
         "last_epoch": spec.horizon().max_step,
         "data_fingerprint": prepared.data_fingerprint,
         "split_fingerprint": prepared.split_fingerprint,
-        "facts": facts, "warnings": prepared.warnings, "baseline": prepared.baseline,
+        "facts": facts, "warnings": prepared.warnings, "notes": notes(spec), "baseline": prepared.baseline,
         "space": space, "constraints": constraints(spec),
         "points": spec.points,
         "fixed": spec.fixed,

@@ -158,6 +158,23 @@ fn the_report_says_where_parameters_act_and_what_makes_them_dead() {
 }
 
 #[test]
+fn what_may_not_be_meant_is_noted() {
+    let mut spec = spec();
+    assert!(!check_report(&spec, &prepared()).contains("note: "));
+    spec.kind = "command".to_owned();
+    let layers = &mut spec.space.parameters[1];
+    layers.name = "value".to_owned();
+    layers.domain = Domain::float(1.0, 6.0);
+    let report = check_report(&spec, &prepared());
+    assert!(report.contains("\nnote: value is searched with decimals; `int = true`"));
+    assert!(report.contains("\nnote: the parameter value is called as the objective is"));
+    spec.space.parameters[1].domain = Domain::int(1, 6);
+    let json = check_json(&spec, &prepared());
+    let used_up = "the space has at most 12 points, and the goal is 40 trials: points come again";
+    assert_eq!(json["notes"][1], used_up);
+}
+
+#[test]
 fn warnings_stand_in_the_report() {
     let mut prepared = prepared();
     prepared.warnings = vec!["row 3 is odd".to_owned()];

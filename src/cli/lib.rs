@@ -5,6 +5,7 @@ mod args;
 mod ask_tell;
 mod bisect;
 mod by;
+mod check_notes;
 mod check_report;
 mod commands;
 mod detect;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::logging::note_told;
 use super::metrics_file::{self, MetricsFile};
@@ -33,6 +34,7 @@ use task::synthetic::Synthetic;
 use text::TextClassification;
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    let began = Instant::now();
     let project = project(&args.common, Wanted::Task(&args.task))?;
     if let Some(path) = &args.metrics_file {
         metrics_file::must_be_ours(path)?;
@@ -91,7 +93,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         .as_ref()
         .map_or_else(|failure| failure.exit, |exit| *exit);
     if exit == Exit::Breaker {
-        look_at_machine(&args.common, &project.dir, &tune, &args.task);
+        look_at_machine(args, &project.dir, &tune, began.elapsed());
     }
     ended.map_err(with_variables)
 }
@@ -119,16 +121,16 @@ fn told(
 }
 
 /// The last words of a run that gave up: what is wrong with the machine, if anything is, and how to find out more.
-fn look_at_machine(common: &Common, project: &Path, tune: &str, task: &str) {
-    if common.quiet {
+fn look_at_machine(args: &RunArgs, project: &Path, tune: &str, took: Duration) {
+    if args.common.quiet {
         return;
     }
-    let checks = doctor::machine::quick(project);
+    let checks = doctor::machine::quick(project, took);
     let found = match checks.is_empty() {
         true => "nothing is wrong with the machine as far as a short look tells\n".to_owned(),
         false => doctor::machine::problems(&checks),
     };
-    let task = shell_word(task);
+    let task = shell_word(&args.task);
     report::err(&format!(
         "{found}`{tune} doctor {task}` looks closer, and tries the parts of the task one by one"
     ));
@@ -197,19 +199,19 @@ pub(super) fn check(common: &Common, args: &Check) -> Result<Exit, Failure> {
 /// The project directory that is meant.
 pub(super) fn project(common: &Common, wanted: Wanted) -> Result<Project, Failure> {
     let dir = common.dir.as_deref();
-    find_project(dir, variable, &working_directory()?, wanted, holds)
+    // A working directory that was deleted is of no matter beside a path from the root.
+    let cwd = match working_directory() {
+        Err(_) if dir.is_some_and(Path::is_absolute) => PathBuf::from("/"),
+        cwd => cwd?,
+    };
+    find_project(dir, variable, &cwd, wanted, holds)
 }
 
 /// How commands about a project are begun from the working directory: `tune`, with `-C DIR` where another project
 /// would be found, and with the `--storage` that was given.
 pub(super) fn command_in(common: &Common, project: &Project) -> Result<String, Failure> {
-    let found = find_project(
-        None,
-        variable,
-        &working_directory()?,
-        Wanted::Studies,
-        holds,
-    );
+    let found = working_directory()
+        .and_then(|cwd| find_project(None, variable, &cwd, Wanted::Studies, holds));
     let option = |name: &str, text: &str| format!(" {name} {}", shell_word(text));
     Ok(match &common.storage {
         Some(path) => format!("tune{}", option("--storage", path)),

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Command, CommandFactory};
 use clap_complete::{Shell, generate};
 
 use super::commands::CommandArgs;
 use super::{RunArgs, done, print};
+use config::{PRUNERS, SAMPLERS};
 use messages::exit::{Exit, Failure};
 
 /// `tune completions`
@@ -33,9 +35,21 @@ fn whole() -> Command {
         .subcommand_negates_reqs(true)
 }
 
+/// The command with the kinds of samplers and pruners, of which parsing knows nothing: the configuration checks them.
+fn with_kinds(mut command: Command) -> Command {
+    for (flag, algorithms) in [("sampler", &SAMPLERS[..]), ("pruner", &PRUNERS[..])] {
+        if command.get_arguments().any(|arg| arg.get_id() == flag) {
+            let names: Vec<&'static str> = algorithms.iter().map(|a| a.name).collect();
+            let names = PossibleValuesParser::new(names);
+            command = command.mut_arg(flag, |arg| arg.value_parser(names));
+        }
+    }
+    command.mut_subcommands(with_kinds)
+}
+
 pub(super) fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    generate(args.shell, &mut whole(), "tune", &mut script);
+    generate(args.shell, &mut with_kinds(whole()), "tune", &mut script);
     print(&String::from_utf8_lossy(&script))
 }
 

@@ -127,7 +127,7 @@ impl<'a> Entry<'a> {
         let (low, high) = (low?, high?);
         let before = self.problems.len();
         self.check_bounds(&low, &high);
-        self.check_scale(&low, step.as_ref(), log, int);
+        self.check_scale((&low, &high), step.as_ref(), log, int);
         let domain = build(&low, &high, step.as_ref(), log, int)?;
         match domain.check() {
             Ok(()) => Some(domain.on_grid()),
@@ -162,7 +162,13 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn check_scale(&mut self, low: &Value, step: Option<&Value>, log: bool, int: bool) {
+    fn check_scale(
+        &mut self,
+        (low, high): (&Value, &Value),
+        step: Option<&Value>,
+        log: bool,
+        int: bool,
+    ) {
         if log && low.as_f64().is_some_and(|x| x <= 0.0) {
             let at = self.field("low");
             let found = format!("log = true with low = {low}");
@@ -175,6 +181,13 @@ impl<'a> Entry<'a> {
         } else if log && !(int && *step == Value::Int(1)) {
             let found = format!("step = {step} with log = true");
             self.problem(at, found, "either a step or a logarithmic scale");
+        } else if let (Some(step), Some(low), Some(high)) =
+            (step.as_f64(), low.as_f64(), high.as_f64())
+            && low < high
+            && step * (1.0 - 1e-9) > high - low
+        {
+            let found = format!("step = {step} in a range {} wide", high - low);
+            self.problem(at, found, "a step that fits into the range");
         }
     }
 

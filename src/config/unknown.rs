@@ -1,6 +1,7 @@
 //! Sections and keys that nobody reads are refused: no dead knobs.
 
 use super::document::{Document, STRUCTURED};
+use super::keys::{Algorithm, PRUNERS, SAMPLERS};
 use super::problem::{Problem, hint};
 use crate::{Key, TaskKind};
 
@@ -49,13 +50,31 @@ pub(super) fn refuse_unknown(
         }
         let siblings = names.iter().filter(|name| section_of(name) == section);
         let siblings: Vec<&str> = siblings.copied().collect();
-        let near = hint(key, names.iter().copied());
+        let options = options_of(document, section);
+        let near = match &options {
+            Some(options) => hint(key, options.iter().map(String::as_str)),
+            None => hint(key, names.iter().copied()),
+        };
         let expected = match siblings.as_slice() {
             [] => format!("a key in one of the sections {}{near}", sections.join(", ")),
             siblings => format!("one of {}{near}", siblings.join(", ")),
         };
         problems.push(node.problem(key, "an unknown key", expected));
     }
+}
+
+/// The options of the sampler or pruner that the configuration names; `None`: the section is another one, or none is named.
+fn options_of(document: &Document, section: &str) -> Option<Vec<String>> {
+    let algorithms: &[Algorithm] = match section {
+        "sampler" => &SAMPLERS,
+        "pruner" => &PRUNERS,
+        _ => return None,
+    };
+    let kind = document.key(&format!("{section}.kind"))?;
+    let kind = kind.scalar()?.as_str()?;
+    let algorithm = algorithms.iter().find(|a| a.name == kind)?;
+    let options = algorithm.options.iter();
+    Some(options.map(|o| format!("{section}.{}", o.name)).collect())
 }
 
 fn section_of(key: &str) -> &str {

@@ -3,11 +3,14 @@
 //! A worker's own end is somebody's fault in itself; a program may also end with a status to say that
 //! its work has failed. So the status is asked less here, and the text more.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{CRASH_SIGNALS, Death, SIGKILL, asks_to_end, is_frame, signal_name};
 use super::text::{Diagnosis, diagnose};
-use super::{Fault, FaultKind, own_line};
+use super::{Fault, FaultKind, own_line, pattern};
 
 /// How a program ended, and what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +92,26 @@ fn said(end: &ProgramEnd) -> Option<Diagnosis> {
     let last = lines[lines.len().saturating_sub(last)..].join("\n");
     diagnose(&end.output)
         .filter(lost)
-        .or_else(|| diagnose(&last))
+        .or_else(|| gave_up(&last))
+}
+
+/// How a program says that it gives up. What only tells of a NaN may have been passed over.
+static GIVES_UP: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?i)error|exception|panic|diverged|abort|stopp(?:ed|ing)|terminat|exiting|what\(\):")
+});
+
+/// What the text says; of a NaN only where the program gives up by that word, or it is its last line.
+fn gave_up(text: &str) -> Option<Diagnosis> {
+    let found = diagnose(text)?;
+    let lines: Vec<&str> = text.split(['\n', '\r']).collect();
+    let panicked = lines[..found.line.min(lines.len())]
+        .last()
+        .is_some_and(|before| before.contains("panicked at"));
+    if found.kind != FaultKind::Diverged || panicked || GIVES_UP.is_match(&found.text) {
+        return Some(found);
+    }
+    let last = lines.iter().rev().find(|line| !line.trim().is_empty());
+    diagnose(last?)
 }
 
 fn kind(end: &ProgramEnd, said: Option<&Diagnosis>) -> FaultKind {
@@ -246,6 +268,30 @@ mod tests {
         assert_eq!(kind_of(Death::Exited(3), &printed), FaultKind::TaskError);
         let printed = format!("{ASSERT}{steps}");
         assert_eq!(kind_of(Death::Exited(3), &printed), FaultKind::CudaSticky);
+    }
+
+    #[test]
+    fn a_nan_that_was_passed_over_does_not_decide() {
+        let skipped = "step 3: loss is nan, skipping batch\n";
+        let failed = format!("{skipped}{skipped}cp: cannot stat 'x'\n");
+        let fault = classify(&end(Death::Exited(1), &failed), "m");
+        assert_eq!(fault.kind, FaultKind::TaskError);
+        assert_eq!(fault.detail, "m: cp: cannot stat 'x'");
+        let import = "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    \
+            import sklearn\nModuleNotFoundError: No module named 'sklearn'\n";
+        let failed = format!("{skipped}{import}");
+        assert_eq!(kind_of(Death::Exited(1), &failed), FaultKind::TaskError);
+        for given_up in [
+            "loss is nan\n",
+            "loss is nan: stopping\nbye\n",
+            "thread 'main' panicked at src/main.rs:1:2:\nloss is NaN\nnote: run with RUST_BACKTRACE\n",
+            "Traceback (most recent call last):\n  File \"t.py\", line 3, in f\n    check(loss)\n\
+            FloatingPointError: loss is nan\nwandb: synced\n",
+        ] {
+            assert_eq!(kind_of(Death::Exited(1), given_up), FaultKind::Diverged);
+        }
+        let printed = format!("{skipped}epoch 1 done\nloss is nan\n");
+        assert_eq!(kind_of(Death::Exited(1), &printed), FaultKind::Diverged);
     }
 
     #[test]

@@ -89,8 +89,8 @@ pub fn no_value(about: &About, pruned: u64, diverged: u64, latest: u64) -> Strin
             about.command("trials")
         ),
         _ => format!(
-            "no trial gave a finite value: {diverged} of {pruned} diverged, which means that the loss or the value was NaN \
-             or infinite. Look for a learning rate that is too large, a division by 0, a logarithm of 0, or NaN in the \
+            "no trial came to its end with a finite value: {diverged} of {pruned} diverged, which means that the loss or \
+             the value was NaN or infinite. Look for a learning rate that is too large, a division by 0, a logarithm of 0, or NaN in the \
              data: {} {latest}",
             about.command("logs")
         ),

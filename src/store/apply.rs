@@ -7,8 +7,8 @@ use rusqlite::types::Null;
 use serde_json::{Map, Value as Json};
 
 use super::attempts::interrupt;
-use super::changes::ask_ahead;
 use super::file::FileId;
+use super::glimpse::ask_ahead;
 use super::rows::{
     OF_STUDIES, SYSTEM, USER, check_values, new_trial, next_number, put_attributes, put_params,
     put_reports, put_values,

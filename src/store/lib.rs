@@ -13,6 +13,7 @@ mod descriptor;
 mod error;
 mod file;
 mod foreign;
+mod glimpse;
 mod gpus;
 mod leases;
 mod listing;

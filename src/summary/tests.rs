@@ -198,6 +198,14 @@ fn the_verdict_says_what_won_by_how_much_and_what_next() {
         told(&facts, facts::About::Margin).starts_with("No trial beats the trivial answer's -1.")
     );
     assert!(!told(&facts, facts::About::Next).contains("--repeats"));
+    // Nor are more trials where none has given a value.
+    let mut diverged = trial(0);
+    diverged.state = TrialState::Pruned;
+    diverged.values.clear();
+    diverged.intermediate.clear();
+    let facts = Facts::new(&study(vec![diverged], Vec::new()));
+    let next = told(&facts, facts::About::Next);
+    assert!(next.contains("before more trials (tune status s says") && !next.contains("Go on"));
 }
 
 #[test]

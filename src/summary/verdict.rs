@@ -4,7 +4,8 @@ use crate::facts::{About, Facts, Sentence};
 use crate::{Material, shown};
 use report::Best;
 use report::format::{plural, value};
-use search::study::TrialState;
+use search::outlook::FEWEST;
+use search::study::{FrozenTrial, TrialState};
 
 /// So many names stand in a sentence.
 const NAMED: usize = 4;
@@ -254,6 +255,15 @@ fn next(m: &Material, facts: &Facts) -> String {
             "More than a tenth of the trials failed: begin with {command}."
         ));
     }
+    // The values of those that were pruned are told to the search, too.
+    let valued = |t: &FrozenTrial| t.gave_value() || !t.intermediate.is_empty();
+    if m.in_state(TrialState::Pruned) > 0 && !m.trials.iter().any(valued) {
+        let command = m.about.command("status");
+        advice.push(format!(
+            "No trial has given a value: mend a range, the data or the program before more trials ({command} says what \
+             to look for)."
+        ));
+    }
     if facts.best.is_some() && facts.noise.is_none() && facts.margin.is_none_or(|x| x > 0.0) {
         let again = again(m).map_or_else(String::new, |line| format!(" ({line})"));
         advice.push(format!(
@@ -328,8 +338,9 @@ fn more(m: &Material, facts: &Facts) -> Option<String> {
         return None;
     }
     let Some(outlook) = facts.outlook else {
-        let few = "Too few trials have finished, or too few of their values differ, to say what more would bring.";
-        return Some(few.to_owned());
+        return Some(format!(
+            "Fewer than {FEWEST} trials have finished, or too few of their values differ, to say what more would bring."
+        ));
     };
     let ahead = outlook.trials;
     let latest = outlook.latest;

@@ -195,7 +195,7 @@ fn a_goal_that_is_reached_already_is_one_line() {
 fn a_study_of_trials_without_a_finite_value_says_so_everywhere() {
     let project = shell("echo nan", "");
     let (printed, _) = project.expect(0, &["t", "--trials", "3"]);
-    let why = "no trial gave a finite value: 3 of 3 diverged";
+    let why = "no trial came to its end with a finite value: 3 of 3 diverged";
     assert!(printed.contains(&format!("warning: {why}")), "{printed}");
     for command in ["status", "failures"] {
         let (printed, _) = project.expect(0, &[command, "t"]);
@@ -224,7 +224,7 @@ fn so_does_one_of_several_objectives() {
     let objectives = ["--objective", "loss:min", "--objective", "cost:min"];
     project.expect(0, &[&["t", "--trials", "2"], &objectives[..]].concat());
     let (printed, _) = project.expect(0, &["status", "t"]);
-    let why = "none: no trial gave a finite value: 2 of 2 diverged";
+    let why = "none: no trial came to its end with a finite value: 2 of 2 diverged";
     assert!(printed.contains(why), "{printed}");
 }
 

@@ -513,6 +513,8 @@ fn a_shell_completes_commands_and_options_and_man_has_a_page_of_each() {
     };
     assert_eq!(completed("tune str", "str", "tune"), "strike\n");
     assert_eq!(completed("tune trials --so", "--so", "trials"), "--sort\n");
+    let sampler = completed("tune t --sampler tp", "tp", "--sampler");
+    assert_eq!(sampler, "tpe\n");
     let pages = project.path().join("man1");
     project.expect(0, &["man", &pages.display().to_string()]);
     for page in ["tune.1", "tune-trials.1", "tune-doctor.1"] {

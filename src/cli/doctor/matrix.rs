@@ -145,8 +145,14 @@ pub(super) fn examined(
     };
     let found = examine(&request, &mut heard, &|| signal.load(Ordering::Relaxed));
     let found = found.map_err(|e| {
+        let unquoted = match request.words.as_slice() {
+            [one] if one.contains(char::is_whitespace) => {
+                "; the command and its arguments stand there as in a shell, without quotes around them all"
+            }
+            _ => "",
+        };
         Failure::input(format!(
-            "{} cannot be run: {e}",
+            "{} cannot be run: {e}{unquoted}",
             report::shell_line(&request.words)
         ))
     })?;

@@ -497,8 +497,17 @@ fn from_optuna(
     };
     let head = files::program_head(&guess, Some(&value), None);
     let text = adopt::sketch(&study.name, &head, &study.trials);
+    let unclear = adopt::unclear_conditions(&study.trials);
+    let check = (!unclear.is_empty()).then(|| {
+        let names: Vec<_> = unclear.iter().map(|name| printable(name)).collect();
+        format!(
+            "when there is {} (`when` in [space]): not all trials had it, and no other parameter says which",
+            names.join(", ")
+        )
+    });
     Ok(Planned {
         beside,
+        check,
         ..Planned::new(name, task, text)
     })
 }

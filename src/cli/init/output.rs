@@ -6,12 +6,17 @@ use regex::Regex;
 use search::study::Direction;
 use serde_json::Value as Json;
 
-/// A number with a name before it.
+/// A number with a name before it, also as libraries print their own numbers (`tensor(0.2`, `np.float64(0.2`).
 #[expect(clippy::expect_used, reason = "a constant, which tests compile")]
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"([A-Za-z][\w./-]*(?:@[\w@./-]*(?::[0-9.]+)?)?)(["']?\s*[:=]\s*|\s+)(-?[0-9]+(?:\.[0-9]+)?)"#)
-        .expect("a pattern")
+    let name = r"([A-Za-z][\w./-]*(?:@[\w@./-]*(?::[0-9.]+)?)?)";
+    let library = r"(?:(?:(?:torch\.)?tensor|(?:jnp\.)?[Aa]rray|(?:np|numpy)\.\w+)\(\s*)?";
+    let between = format!(r#"((?:["']?\s*[:=]\s*|\s+){library})"#);
+    Regex::new(&format!(r"{name}{between}(-?[0-9]+(?:\.[0-9]+)?)")).expect("a pattern")
 });
+
+/// So many characters of a line are shown.
+const SHOWN: usize = 200;
 
 /// What stands in a number's place and is none.
 #[expect(clippy::expect_used, reason = "a constant, which tests compile")]
@@ -60,7 +65,7 @@ const LESS: [&str; 13] = [
 ];
 
 /// What counts, or was given, and is no value.
-const NO_VALUE: [&str; 13] = [
+const NO_VALUE: [&str; 15] = [
     "epoch",
     "step",
     "iter",
@@ -74,6 +79,13 @@ const NO_VALUE: [&str; 13] = [
     "trial",
     "rank",
     "size",
+    "device",
+    "cuda",
+];
+
+/// Times, of which less is better.
+const TIME: [&str; 11] = [
+    "latency", "time", "runtime", "duration", "elapsed", "seconds", "secs", "sec", "ms", "us", "ns",
 ];
 
 /// What the value of a trial is.
@@ -100,6 +112,12 @@ pub fn others(guess: &ValueGuess) -> Option<String> {
     let others = guess.others.join(", ");
     (!others.is_empty())
         .then(|| format!("the program also prints {others}: change {change} for another"))
+}
+
+/// The direction that a value's name suggests, also that of a time.
+fn direction_of_value(name: &str) -> Option<Direction> {
+    let is_time = || words(name).iter().any(|w| TIME.contains(&w.as_str()));
+    direction(name).or_else(|| is_time().then_some(Direction::Minimize))
 }
 
 /// The direction that a metric's name suggests.
@@ -162,9 +180,14 @@ fn others_of<'a>(ranked: impl Iterator<Item = (usize, &'a str)>, taken: &str) ->
 }
 
 /// The last line in which a value is NaN or infinite.
-pub fn no_number(printed: &[String]) -> Option<&str> {
+pub fn no_number(printed: &[String]) -> Option<String> {
     let of_metric = |line: &&String| NO_NUMBER.captures_iter(line).any(|c| rank(&c[1]).is_some());
-    printed.iter().rfind(of_metric).map(|line| line.trim())
+    printed.iter().rfind(of_metric).map(|line| shown(line))
+}
+
+/// A line for people: its beginning, where it is long.
+pub(super) fn shown(line: &str) -> String {
+    chart::shortened(line.trim(), SHOWN)
 }
 
 /// Looks for the value: in the metric lines that the program reported, else in the lines that it printed. `None` where
@@ -190,9 +213,9 @@ pub fn value(printed: &[String], reported: &[String]) -> Result<Option<ValueGues
         let (_, best) = *ranked.iter().min_by_key(|(rank, _)| *rank)?;
         Some(ValueGuess {
             metric: best.to_owned(),
-            direction: direction(best),
+            direction: direction_of_value(best),
             pattern: None,
-            found: Some(format!("{whence}: {}", line.trim())),
+            found: Some(format!("{whence}: {}", shown(line))),
             others: others_of(ranked.into_iter(), best),
         })
     };
@@ -207,7 +230,7 @@ pub fn value(printed: &[String], reported: &[String]) -> Result<Option<ValueGues
             metric: "value".to_owned(),
             direction: None,
             pattern: None,
-            found: Some(format!("the last line that it prints: {}", last.trim())),
+            found: Some(format!("the last line that it prints: {}", shown(last))),
             others: Vec::new(),
         }));
     }
@@ -253,9 +276,9 @@ fn in_text(printed: &[String]) -> Result<Option<ValueGuess>, String> {
     let metric: String = found.metric.chars().map(word).collect();
     let before = format!(r"\b{}{between}", regex::escape(found.name));
     Ok(Some(ValueGuess {
-        direction: direction(found.metric),
+        direction: direction_of_value(found.metric),
         pattern: Some(pattern(&before, found.after, printed, &metric)?),
-        found: Some(found.line.trim().to_owned()),
+        found: Some(shown(found.line)),
         others,
         metric,
     }))
@@ -360,6 +383,19 @@ mod tests {
         assert_eq!(captured("RMSE on test set: 3.2"), 3.2);
         // The name does not tell which way is better.
         assert_eq!(guess("dev quux: 0.5").direction, None);
+    }
+
+    #[test]
+    fn numbers_are_read_as_libraries_print_them_and_a_device_is_none() {
+        let tensor = "val_loss: tensor(0.2345, device='cuda:0')";
+        assert_eq!(guess(tensor).metric, "val_loss");
+        assert_eq!(captured(tensor), 0.2345);
+        assert_eq!(captured("{'val_f1': np.float64(0.71), 'n': 3}"), 0.71);
+        assert_eq!(value(&lines("ready, device=cuda:0"), &[]), Ok(None));
+        let found = guess("latency_ms: 12.5");
+        assert_eq!(found.direction, Some(Direction::Minimize));
+        let long = format!("{} val_f1=0.5", "x".repeat(1000));
+        assert!(guess(&long).found.unwrap().chars().count() <= 201);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::output;
 use crate::replay::stopped_by_signals;
 use config::StudySpec;
 use fault::Death;
@@ -78,7 +79,7 @@ pub(super) fn run_once(
             Err(Failure::input(format!(
                 "{}, so that nothing was written; the last line of its output:\n  {}",
                 fault::describe_program(death),
-                last.map_or("nothing", |line| line.trim())
+                last.map_or_else(|| "nothing".to_owned(), |line| output::shown(line))
             )))
         }
     }
@@ -180,7 +181,7 @@ impl Watched {
             match self.lines.recv_timeout(left) {
                 Ok((error, line)) => {
                     if self.loud {
-                        report::err(&format!("  | {line}"));
+                        report::err(&format!("  | {}", output::shown(&line)));
                     }
                     let kept = if error {
                         &mut self.errors

@@ -442,7 +442,7 @@ fn remark(line: &ParameterComparison) -> String {
 
 fn effect(effect: &Effect) -> String {
     match effect {
-        Effect::Constant => "never varied".to_owned(),
+        Effect::Constant => "one value tried".to_owned(),
         Effect::TooFew => "too few".to_owned(),
         Effect::Nothing { .. } => "none seen".to_owned(),
         Effect::Shows { share, .. } => format!("{:.0} %", (share * 100.0).max(1.0)),

@@ -1,14 +1,13 @@
 //! `tune best`: the best trial beside the baseline; with several objectives the front.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::format;
+use super::importance::{self, Importances};
 use super::objectives::Objectives;
 use super::winner::Winner;
-use super::{Answer, baseline, baseline_text, beats, choose, importance, leading, told, warning};
+use super::{Answer, baseline, baseline_text, beats, choose, leading, told, warning};
 use config::Baseline;
 use messages::exit::Failure;
 use report::Best;
@@ -38,10 +37,7 @@ pub struct BestTrial {
     selection: Option<Json>,
     test: Option<Json>,
     /// What each parameter matters, where enough trials are complete.
-    importances: Option<BTreeMap<String, f64>>,
-    /// The parameters that show an effect.
-    #[serde(skip)]
-    showing: BTreeSet<String>,
+    importances: Option<Importances>,
     /// Trials that count towards the goal.
     #[serde(skip)]
     counted: u64,
@@ -80,7 +76,6 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<BestTrials, Failure> {
     let best = told(&trial);
     let baseline = baseline(&study);
     let beaten = baseline.as_ref().map(|b| beats(&study, &best, b));
-    let (importances, showing) = importance::importances(store, &study)?.unzip();
     Ok(BestTrials::One(Box::new(BestTrial {
         study: study.name.clone(),
         objectives: Objectives::of(&study),
@@ -89,8 +84,7 @@ pub fn best(store: &Store, name: Option<&str>) -> Result<BestTrials, Failure> {
         beats_baseline: beaten,
         selection: study.user_attrs.get("selection").cloned(),
         test: study.user_attrs.get("test").cloned(),
-        importances,
-        showing: showing.unwrap_or_default(),
+        importances: importance::importances(store, &study)?,
         counted,
         summary: study,
     })))
@@ -146,8 +140,7 @@ impl BestTrial {
             let what = "with these parameters, which its study cannot hold";
             facts.push(("adopted", what.to_owned()));
         }
-        let matter = self.importances.as_ref();
-        let matter = matter.and_then(|shares| importance::text(shares, &self.showing));
+        let matter = self.importances.as_ref().and_then(Importances::text);
         facts.extend(matter.map(|text| ("matters most", text)));
         let params = best.trained_with().iter();
         facts.extend(params.map(|(name, value)| (name.as_str(), format::value(value))));

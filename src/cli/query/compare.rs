@@ -130,8 +130,10 @@ fn side(side: &Side) -> Vec<(&'static str, String)> {
     };
     let values = best.map(|best| {
         let values = best.values.iter().map(|x| format::value(*x));
+        // The winner's own value need not be the best one.
+        let won = side.mean.map_or("", |_| ", winner by repeats");
         format!(
-            "{} (trial {})",
+            "{} (trial {}{won})",
             values.collect::<Vec<_>>().join(", "),
             best.number
         )

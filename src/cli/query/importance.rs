@@ -25,6 +25,17 @@ pub struct Importance {
     importance: Vec<OfObjective>,
 }
 
+/// What each parameter matters for the only objective, beside the best trial.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct Importances {
+    /// By name, of all 1.
+    shares: BTreeMap<String, f64>,
+    /// Those that show an effect.
+    #[serde(skip)]
+    showing: BTreeSet<String>,
+}
+
 /// What each parameter matters for one objective, the most important first.
 #[derive(Debug, Serialize)]
 struct OfObjective {
@@ -111,7 +122,7 @@ const LEAST: f64 = 0.01;
 pub(super) fn importances(
     store: &Store,
     study: &StudySummary,
-) -> Result<Option<(BTreeMap<String, f64>, BTreeSet<String>)>, Failure> {
+) -> Result<Option<Importances>, Failure> {
     let [direction] = study.directions[..] else {
         return Ok(None);
     };
@@ -119,7 +130,10 @@ pub(super) fn importances(
         return Ok(None);
     }
     let trials = valid_trials(store, study)?;
-    Ok(Some((shares(&trials, direction), showing(&trials))))
+    Ok(Some(Importances {
+        shares: shares(&trials, direction),
+        showing: showing(&trials),
+    }))
 }
 
 /// The complete trials whose results nobody has struck.
@@ -129,20 +143,22 @@ fn valid_trials(store: &Store, study: &StudySummary) -> Result<Vec<FrozenTrial>,
     Ok(trials)
 }
 
-/// The most important ones of those that show an effect, for people: `optim.lr 62 %, model.dropout 21 %`.
-pub(super) fn text(
-    importances: &BTreeMap<String, f64>,
-    showing: &BTreeSet<String>,
-) -> Option<String> {
-    let shown = importances.iter().filter(|(n, _)| showing.contains(*n));
-    let mut ranked: Vec<(&String, f64)> = shown.map(|(n, s)| (n, *s)).collect();
-    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let named = ranked.into_iter().filter(|(_, share)| *share >= LEAST);
-    let named = named.take(NAMED);
-    let named: Vec<String> = named
-        .map(|(name, share)| format!("{} {:.0} %", printable(name), 100.0 * share))
-        .collect();
-    (!named.is_empty()).then(|| named.join(", "))
+impl Importances {
+    /// The most important ones of those that show an effect, for people: `optim.lr 62 %, model.dropout 21 %`.
+    pub(super) fn text(&self) -> Option<String> {
+        let shown = self
+            .shares
+            .iter()
+            .filter(|(n, _)| self.showing.contains(*n));
+        let mut ranked: Vec<(&String, f64)> = shown.map(|(n, s)| (n, *s)).collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let named = ranked.into_iter().filter(|(_, share)| *share >= LEAST);
+        let named = named.take(NAMED);
+        let named: Vec<String> = named
+            .map(|(name, share)| format!("{} {:.0} %", printable(name), 100.0 * share))
+            .collect();
+        (!named.is_empty()).then(|| named.join(", "))
+    }
 }
 
 #[cfg(test)]
@@ -155,9 +171,13 @@ mod tests {
         let named = |(i, share): (usize, &f64)| (format!("p{i}"), *share);
         let all = shares.iter().enumerate().map(named).collect();
         let expected = "p1 40 %, p4 25 %, p3 20 %, p5 6 %, p0 5 %";
-        let names = (0..6).map(|i| format!("p{i}")).collect();
-        assert_eq!(text(&all, &names).as_deref(), Some(expected));
-        assert_eq!(text(&all, &BTreeSet::new()), None);
-        assert_eq!(text(&[("p1".to_owned(), 0.0)].into(), &names), None);
+        let of = |shares, showing| Importances { shares, showing };
+        let names: BTreeSet<String> = (0..6).map(|i| format!("p{i}")).collect();
+        assert_eq!(of(all, names.clone()).text().as_deref(), Some(expected));
+        assert_eq!(of([("p1".to_owned(), 0.0)].into(), names).text(), None);
+        assert_eq!(
+            of([("p1".to_owned(), 0.5)].into(), BTreeSet::new()).text(),
+            None
+        );
     }
 }

@@ -18,13 +18,16 @@ use report::format::table_of;
 use report::format::{params_short, plural};
 use search::space::Params;
 use search::study::{Job, Purpose};
-use store::Store;
+use store::{MemoryRecord, Store};
 
 /// Parameters on a line take so many characters.
 const WIDTH: usize = 70;
 
 /// Part of the memory that trials may use where no run has recorded `gpu.memory`.
 const PART: f64 = 0.8;
+
+/// The same on the CPU, of `host.memory`.
+const HOST_PART: f64 = 0.9;
 
 /// What the trainings of a study used, as docs/schemas/memory.schema.json has it.
 #[derive(Serialize, Default)]
@@ -58,8 +61,15 @@ pub fn memory(
     let run = store.last_run(study.study_id)?;
     let operation = run.as_ref().map(|r| &r.record.operation);
     let asked = |key: &str| operation.and_then(|o| o.get(key));
+    let records = store.memory(study.study_id)?;
+    // What is looked at is the device of the last record.
+    let on_cpu = |record: &MemoryRecord| record.entry.device == Device::Cpu;
+    let (key, usual) = match records.last().is_some_and(on_cpu) {
+        true => ("host_memory", HOST_PART),
+        false => ("gpu_memory", PART),
+    };
     let around = ReviewContext {
-        part: asked("gpu_memory").and_then(Json::as_f64).unwrap_or(PART),
+        part: asked(key).and_then(Json::as_f64).unwrap_or(usual),
         parallel: asked("parallel").and_then(Json::as_u64),
         host,
     };
@@ -68,7 +78,7 @@ pub fn memory(
         parallel: around.parallel,
         ..MemoryReview::default()
     };
-    Ok(match reviewed(store, study.study_id, around)? {
+    Ok(match reviewed(store, study.study_id, &records, around)? {
         None => MemoryReview {
             study: study.name,
             ..unmeasured
@@ -97,9 +107,9 @@ pub fn memory(
 fn reviewed(
     store: &Store,
     study_id: i64,
+    records: &[MemoryRecord],
     around: ReviewContext,
 ) -> Result<Option<Review>, Failure> {
-    let records = store.memory(study_id)?;
     if records.is_empty() {
         return Ok(None);
     }

@@ -323,7 +323,8 @@ fn best(
         .collect())
 }
 
-/// The numbers of the best trials, the best first: of several objectives front after front.
+/// The numbers of the best trials, the best first: of several objectives front after front, within one by the first
+/// objective.
 pub(super) fn best_first(directions: &[Direction], trials: &[FrozenTrial], top: usize) -> Vec<u64> {
     let able = trials
         .iter()
@@ -338,8 +339,8 @@ pub(super) fn best_first(directions: &[Direction], trials: &[FrozenTrial], top: 
         .iter()
         .map(|(_, v)| pareto::losses(directions, v))
         .collect();
-    let best = pareto::best_first(&points, top.min(points.len()));
-    best.into_iter().map(|i| able[i].0).collect()
+    let best = pareto::in_order(&points).into_iter().take(top);
+    best.map(|i| able[i].0).collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

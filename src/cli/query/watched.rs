@@ -348,7 +348,7 @@ fn warnings(status: &Status) -> Vec<String> {
     given_up.chain(spool).chain(trivial).collect()
 }
 
-/// The best value over time, of one objective.
+/// The best value over time; of several objectives, of the first one.
 #[derive(Default)]
 struct History {
     start: Option<Timestamp>,
@@ -360,7 +360,7 @@ struct History {
 
 impl History {
     fn of(study: &StudySummary, trials: &[FrozenTrial]) -> History {
-        let [direction] = study.directions.as_slice() else {
+        let Some(direction) = study.directions.first() else {
             return History::default();
         };
         let time = |stored: &Option<String>| stored.as_deref().and_then(format::timestamp);
@@ -373,7 +373,7 @@ impl History {
             .filter_map(|t| time(&t.datetime_complete))
             .max();
         let ended = trials.iter().filter_map(|t| {
-            let value = *t.result(1)?.first()?;
+            let value = *t.result(study.directions.len())?.first()?;
             Some((since(time(&t.datetime_complete)?), value))
         });
         let mut ended: Vec<(f64, f64)> = ended.collect();

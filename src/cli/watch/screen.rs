@@ -33,6 +33,8 @@ pub(super) struct Screen {
     stop: Arc<AtomicBool>,
     /// It went on after somebody had stopped it: the terminal is no longer as it was.
     goes_on: Arc<AtomicBool>,
+    /// More may have been read than was told: the terminal itself says nothing more of that.
+    more: bool,
 }
 
 /// What a terminal says.
@@ -62,6 +64,7 @@ impl Screen {
             terminal: terminal.map_err(failed)?,
             stop,
             goes_on,
+            more: false,
         })
     }
 
@@ -81,6 +84,7 @@ impl Screen {
         // crossterm reads a terminal that is gone for ever: it must not be asked then.
         let waits = stdin();
         let mut waits = [PollFd::new(waits.as_fd(), PollFlags::POLLIN)];
+        let patience = if self.more { Duration::ZERO } else { patience };
         let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
         match poll(&mut waits, timeout) {
             // A signal came: a new size is told below, the others the next call looks at.
@@ -92,10 +96,12 @@ impl Screen {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         match event::poll(Duration::ZERO) {
-            Ok(true) => {}
-            Ok(false) => return Ok(Said::Nothing),
+            Ok(more) => self.more = more,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(Said::Nothing),
             Err(e) => return Err(e),
+        }
+        if !self.more {
+            return Ok(Said::Nothing);
         }
         Ok(match event::read()? {
             Event::Key(pressed) => key(pressed).map_or(Said::Nothing, Said::Key),

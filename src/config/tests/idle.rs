@@ -1,6 +1,6 @@
 //! Fixed values that somebody wrote where they change nothing.
 
-use super::problems::{classification, resolve_kinds_with};
+use super::problems::{classification, resolve_kinds, resolve_kinds_with};
 use super::*;
 use crate::active_when::inactive_values;
 
@@ -83,4 +83,46 @@ fn shares_beside_a_column_of_parts_are_told() {
         ]
     );
     assert_eq!(told("", &[shares[0]]), [""; 0]);
+}
+
+#[test]
+fn the_shipped_configurations_search_nothing_where_it_changes_nothing() {
+    for text in [
+        include_str!("../../../configs/criteria.toml"),
+        include_str!("../../../configs/synthetic.toml"),
+    ] {
+        resolve_kinds(text).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+}
+
+#[test]
+fn a_parameter_searched_where_it_changes_nothing_is_refused_with_the_condition_to_write() {
+    let text = classification(
+        "\"loss.cls.type\" = { choices = [\"ce\", \"ce_label_smooth\", \"focal\"] }\n\
+         \"loss.cls.label_smoothing\" = { low = 0, high = 0.2, when = { \"loss.cls.type\" = [\"ce\", \"ce_label_smooth\"] } }\n\
+         \"loss.cls.alpha\" = { low = 0.1, high = 0.9, when = { \"loss.cls.type\" = [\"focal\"] } }\n\
+         \"head.hidden\" = { choices = [256, 512] }\n",
+    );
+    let text = match resolve_kinds(&text) {
+        Ok(_) => panic!("two parameters are dead"),
+        Err(problems) => problems.to_string(),
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "2 problems:",
+            "t.toml:9: loss.cls.label_smoothing: found it searched where it changes nothing: \
+             loss.cls.type = ce, expected it only where loss.cls.type is ce_label_smooth: when = \
+             { \"loss.cls.type\" = [\"ce_label_smooth\"] }",
+            "t.toml:11: head.hidden: found a parameter that changes nothing: head.layers is 1, \
+             expected no such parameter, or another head.layers: it acts only where head.layers is \
+             at least 2",
+        ]
+    );
+    let fixed = classification(
+        "\"head.layers\" = { low = 2, high = 4 }\n\"head.hidden\" = { choices = [256, 512] }\n\
+         \"optim.layerwise_lr_decay\" = { low = 0.8, high = 1.0 }\n",
+    );
+    assert!(resolve_kinds(&fixed).is_ok(), "the depth is not known yet");
 }

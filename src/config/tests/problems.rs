@@ -191,6 +191,10 @@ fn ranges_that_make_no_sense_are_refused() {
         &["a step above 0"],
     );
     entry(
+        "optim.lr = { low = 1, high = 2, step = 3 }",
+        &["a step that fits into the range"],
+    );
+    entry(
         "optim.lr = { low = 1, high = 2, log = true, step = 1 }",
         &["either a step or"],
     );
@@ -447,6 +451,9 @@ fn options_of_another_sampler_or_pruner_are_refused() {
         "t.toml:7: pruner.n_min_trials: found an option that pruner none does not have"
     ));
     assert!(found[1].ends_with("(did you mean sampler.n_startup_trials?)"));
+    let text = "[task]\nkind = \"whole\"\n[train]\nepochs = 3\n[pruner]\nkind = \"median\"\nn_startup = 3\n";
+    let found = lines(text, &[]);
+    assert!(found[0].ends_with("(did you mean pruner.n_startup_trials?)"));
 }
 
 #[test]
@@ -488,7 +495,7 @@ pub(super) fn classification(space: &str) -> String {
 }
 
 /// With the task kinds that there are.
-fn resolve_kinds(text: &str) -> Result<StudySpec, Problems> {
+pub(super) fn resolve_kinds(text: &str) -> Result<StudySpec, Problems> {
     resolve_kinds_with(text, &Overrides::default())
 }
 
@@ -519,48 +526,6 @@ fn a_range_whose_width_is_no_number_is_refused_and_not_left_out() {
         let found: Vec<String> = found.filter(|p| p.starts_with(first)).collect();
         assert!(found.len() == 1 && found[0].contains(width), "{problems}");
     }
-}
-
-#[test]
-fn the_shipped_configurations_search_nothing_where_it_changes_nothing() {
-    for text in [
-        include_str!("../../../configs/criteria.toml"),
-        include_str!("../../../configs/synthetic.toml"),
-    ] {
-        resolve_kinds(text).unwrap_or_else(|problems| panic!("{problems}"));
-    }
-}
-
-#[test]
-fn a_parameter_searched_where_it_changes_nothing_is_refused_with_the_condition_to_write() {
-    let text = classification(
-        "\"loss.cls.type\" = { choices = [\"ce\", \"ce_label_smooth\", \"focal\"] }\n\
-         \"loss.cls.label_smoothing\" = { low = 0, high = 0.2, when = { \"loss.cls.type\" = [\"ce\", \"ce_label_smooth\"] } }\n\
-         \"loss.cls.alpha\" = { low = 0.1, high = 0.9, when = { \"loss.cls.type\" = [\"focal\"] } }\n\
-         \"head.hidden\" = { choices = [256, 512] }\n",
-    );
-    let text = match resolve_kinds(&text) {
-        Ok(_) => panic!("two parameters are dead"),
-        Err(problems) => problems.to_string(),
-    };
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(
-        lines,
-        [
-            "2 problems:",
-            "t.toml:9: loss.cls.label_smoothing: found it searched where it changes nothing: \
-             loss.cls.type = ce, expected it only where loss.cls.type is ce_label_smooth: when = \
-             { \"loss.cls.type\" = [\"ce_label_smooth\"] }",
-            "t.toml:11: head.hidden: found a parameter that changes nothing: head.layers is 1, \
-             expected no such parameter, or another head.layers: it acts only where head.layers is \
-             at least 2",
-        ]
-    );
-    let fixed = classification(
-        "\"head.layers\" = { low = 2, high = 4 }\n\"head.hidden\" = { choices = [256, 512] }\n\
-         \"optim.layerwise_lr_decay\" = { low = 0.8, high = 1.0 }\n",
-    );
-    assert!(resolve_kinds(&fixed).is_ok(), "the depth is not known yet");
 }
 
 #[test]

@@ -4,18 +4,45 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-/// The kernel's lines, the oldest first, or why they cannot be read.
-pub fn look() -> Result<Vec<String>, String> {
+use nix::time::{ClockId, clock_gettime};
+
+/// The kernel's lines, the oldest first, or why they cannot be read. Of processes that came to harm only those of the
+/// `last` so long; `None`: all.
+pub fn look(last: Option<Duration>) -> Result<Vec<String>, String> {
     match kmsg() {
-        Ok(lines) if !lines.is_empty() => Ok(lines),
-        Ok(_) => journal().ok_or_else(|| "/dev/kmsg and the journal are empty".to_owned()),
-        Err(error) => journal().ok_or_else(|| format!("/dev/kmsg: {error}; the journal is empty")),
+        Ok(records) if !records.is_empty() => Ok(recent(records, last)),
+        Ok(_) => journals(last).ok_or_else(|| "/dev/kmsg and the journal are empty".to_owned()),
+        Err(error) => {
+            journals(last).ok_or_else(|| format!("/dev/kmsg: {error}; the journal is empty"))
+        }
     }
 }
 
+/// The lines of records without those of harm that came before the `last` so long.
+fn recent(records: Vec<(Duration, String)>, last: Option<Duration>) -> Vec<String> {
+    // The clock of the records.
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::MAX, Duration::from);
+    let since = last.map_or(Duration::ZERO, |last| now.saturating_sub(last));
+    let told = |(at, line): &(Duration, String)| *at >= since || !harmed(line);
+    let told = records.into_iter().filter(told);
+    told.map(|(_, line)| line).collect()
+}
+
+/// The same of the journal's copy.
+fn journals(last: Option<Duration>) -> Option<Vec<String>> {
+    let mut lines = journal(None)?;
+    if last.is_some() {
+        lines.retain(|line| !harmed(line));
+        let latest = journal(last).unwrap_or_default();
+        lines.extend(latest.into_iter().filter(|line| harmed(line)));
+    }
+    Some(lines)
+}
+
 /// A record a read: `priority,number,microseconds,flags;text`, with continuation lines.
-fn kmsg() -> std::io::Result<Vec<String>> {
+fn kmsg() -> std::io::Result<Vec<(Duration, String)>> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
     let mut file = options.open("/dev/kmsg")?;
@@ -33,15 +60,18 @@ fn kmsg() -> std::io::Result<Vec<String>> {
     }
 }
 
-/// The text of a record of the kernel; what programs have written there is left out.
-fn record(record: &str) -> Option<String> {
+/// Time since boot and text of a record of the kernel; what programs have written there is left out.
+fn record(record: &str) -> Option<(Duration, String)> {
     let (head, text) = record.split_once(';')?;
-    let priority: u32 = head.split(',').next()?.parse().ok()?;
-    (priority < 8).then(|| text.lines().next().unwrap_or("").to_owned())
+    let mut head = head.split(',');
+    let priority: u32 = head.next()?.parse().ok()?;
+    let at = Duration::from_micros(head.nth(1)?.parse().ok()?);
+    (priority < 8).then(|| (at, text.lines().next().unwrap_or("").to_owned()))
 }
 
-/// The journal's copy; `None` where there is none, or none for us.
-fn journal() -> Option<Vec<String>> {
+/// The journal's copy, of the `last` so long; `None` where there is none, or none for us.
+fn journal(last: Option<Duration>) -> Option<Vec<String>> {
+    let since = last.map(|last| format!("--since=-{}s", last.as_secs() + 1));
     let output = Command::new("timeout")
         .args([
             "5",
@@ -52,6 +82,7 @@ fn journal() -> Option<Vec<String>> {
             "--no-pager",
             "--output=cat",
         ])
+        .args(since)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()
@@ -106,8 +137,23 @@ mod tests {
     #[test]
     fn the_kernels_records_are_read_and_those_of_programs_are_not() {
         let line = "6,339,5140900,-;NVRM: loading\n SUBSYSTEM=pci\n";
-        assert_eq!(record(line).as_deref(), Some("NVRM: loading"));
+        let at = Duration::from_micros(5_140_900);
+        assert_eq!(record(line), Some((at, "NVRM: loading".to_owned())));
         assert_eq!(record("14,340,5140901,-;NVRM: Xid (x): 79"), None);
+    }
+
+    #[test]
+    fn a_process_that_came_to_harm_before_the_run_is_left_out_and_hardware_is_not() {
+        let killed = "Out of memory: Killed process 17 (python)".to_owned();
+        let disk = "I/O error, dev sda, sector 5".to_owned();
+        let records = || {
+            vec![
+                (Duration::ZERO, killed.clone()),
+                (Duration::ZERO, disk.clone()),
+            ]
+        };
+        assert_eq!(recent(records(), None), [killed.clone(), disk.clone()]);
+        assert_eq!(recent(records(), Some(Duration::ZERO)), [disk.clone()]);
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Facts {
         // Each alone: loading gigabytes of libraries would slow the writes, and computing the rest.
         let disk = disk::look(project, true);
         let sums = arithmetic::look(host.usable.unwrap_or(1));
-        let mut facts = Facts::of(host, disk, gpus);
+        let mut facts = Facts::of(host, disk, gpus, None);
         if facts
             .gpus
             .as_ref()
@@ -93,13 +93,19 @@ impl Facts {
         }
     }
 
-    /// Reads those that take less than a second and burden nothing.
-    fn read_quickly(project: &Path) -> Facts {
+    /// Reads those that take less than a second and burden nothing; of processes that came to harm, those of the `last`
+    /// so long.
+    fn read_quickly(project: &Path, last: Duration) -> Facts {
         let disk = disk::look(project, false);
-        Facts::of(host::look(), disk, details(SHORT))
+        Facts::of(host::look(), disk, details(SHORT), Some(last))
     }
 
-    fn of(host: host::Host, disk: disk::Disk, gpus: Result<Details, String>) -> Facts {
+    fn of(
+        host: host::Host,
+        disk: disk::Disk,
+        gpus: Result<Details, String>,
+        last: Option<Duration>,
+    ) -> Facts {
         let variables = crate::change::variables();
         let search = variables.get("LD_LIBRARY_PATH").map_or("", String::as_str);
         Facts {
@@ -114,7 +120,7 @@ impl Facts {
             )),
             gpus,
             architectures: None,
-            log: kernel_log::look(),
+            log: kernel_log::look(last),
             sums: None,
         }
     }
@@ -185,9 +191,10 @@ pub fn checks(project: &Path) -> Vec<Check> {
     sorted(judge(&Facts::read(project)))
 }
 
-/// What failed or warns, of the checks that take less than a second: for the end of a run. The driver may take 10 s.
-pub fn quick(project: &Path) -> Vec<Check> {
-    let mut checks = sorted(judge(&Facts::read_quickly(project)));
+/// What failed or warns, of the checks that take less than a second: for the end of a run that
+/// took so long. The driver may take 10 s.
+pub fn quick(project: &Path, took: Duration) -> Vec<Check> {
+    let mut checks = sorted(judge(&Facts::read_quickly(project, took)));
     checks.retain(|check| matches!(check.outcome, Outcome::Failed | Outcome::Warning));
     checks
 }

@@ -109,7 +109,7 @@ pub const ROWS: &[Row] = &[
         "The processor or its memory computes wrongly: take back overclocking, run a memory test, and trust no result of this machine."),
     row("kernel_log", limits::kernel_log,
         "the kernel's log tells of errors of processor, memory or disk. Warns: processes killed for memory, stuck, or ended by an illegal instruction",
-        "Look at the lines with `journalctl -k`. Hardware that fails has to be replaced."),
+        "Look at the lines with `journalctl -k`. Hardware that fails has to be replaced; a process that met an illegal instruction needs a build for this processor."),
     row("wsl", gpu::wsl,
         "under WSL /dev/dxg is missing, libcuda is not that of /usr/lib/wsl/lib, or the kernel's log has dxgkio errors. Warns: always under WSL, for Windows resets a GPU after 2 s",
         "Install the driver in Windows only and put /usr/lib/wsl/lib first. Keep kernels below 2 s (smaller batches), or raise TdrDelay in Windows' registry."),

@@ -105,6 +105,18 @@ pub fn ranks(points: &[Vec<f64>]) -> Vec<usize> {
     ranks
 }
 
+/// All points front after front, within a front as [`front`] has them: by the first objective, then by the next ones.
+/// The first of them are the same however many are asked for.
+pub fn in_order(points: &[Vec<f64>]) -> Vec<usize> {
+    let ranks = ranks(points);
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by(|&i, &j| {
+        let by_values = || compare(&points[i], &points[j]);
+        ranks[i].cmp(&ranks[j]).then_with(by_values)
+    });
+    order
+}
+
 /// By the first objective, then by the next ones; 0 and -0 are one, NaN comes last.
 fn compare(a: &[f64], b: &[f64]) -> Ordering {
     let mut each = a
@@ -301,6 +313,7 @@ mod tests {
             &[1.0, 4.0],
         ]);
         assert_eq!(ranks(&all), [0, 1, 0, 2, 0]);
+        assert_eq!(in_order(&all), [0, 4, 2, 1, 3]);
         assert!(ranks(&[]).is_empty());
     }
 

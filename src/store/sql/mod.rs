@@ -13,6 +13,8 @@ pub(super) mod address;
 #[cfg(feature = "postgres")]
 mod cells;
 #[cfg(feature = "postgres")]
+mod failures;
+#[cfg(feature = "postgres")]
 mod server;
 #[cfg(feature = "postgres")]
 mod session;

@@ -108,7 +108,7 @@ impl Core {
             && self.slots.iter().all(|s| s.attempt().is_none())
         {
             let reason = format!(
-                "no trial has worked yet, and the first {alike} failed alike; the last fault was {last}"
+                "no trial has worked yet, and the first {alike} failed alike, at which a run ends; the last fault was {last}"
             );
             self.stop(Exit::Breaker, reason);
         } else if searching && self.progress.refused_in_row() >= policy.max_refused {
@@ -151,9 +151,12 @@ impl Core {
     }
 
     /// How many trials have failed alike where nothing has worked yet: nothing new is started then, and the run ends
-    /// unless a trial that still runs gives a value.
+    /// unless a trial that still runs gives a value, or comes further than those that failed.
     pub(super) fn in_doubt(&self) -> Option<u64> {
-        self.progress.first_alike().filter(|_| self.searching())
+        let alike = self.progress.first_alike().filter(|_| self.searching())?;
+        let mut reported = self.active.values().map(|active| active.epochs.len());
+        let works = reported.any(|steps| self.progress.is_further(steps));
+        (!works).then_some(alike)
     }
 
     /// Says what is waited for where the run is in doubt.
@@ -164,7 +167,7 @@ impl Core {
         {
             self.warn(format!(
                 "no trial has worked yet, and the first {alike} failed alike: nothing new starts unless one that still \
-                 runs gives a value ({})",
+                 runs gives a value or comes further ({})",
                 running.join(", ")
             ));
         }

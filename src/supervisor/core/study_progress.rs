@@ -28,8 +28,10 @@ pub struct StudyProgress {
     /// How many trials of this run have failed alike, the first that ended, and what they say; `None`: the first
     /// have not.
     alike: Option<(u64, String)>,
-    /// A trial of the study has given a value, or is giving one.
+    /// A trial of the study has ended with a value.
     works: bool,
+    /// The most steps that a trial of this run had reported before it failed.
+    failed_after: usize,
     /// The longest that a trial took, from the start of its last attempt.
     longest: Option<Duration>,
     /// How long each of the candidates took.
@@ -51,6 +53,7 @@ impl StudyProgress {
             failed_in_row: BTreeSet::new(),
             alike: Some((0, String::new())),
             works: false,
+            failed_after: 0,
             longest: None,
             times: BTreeMap::new(),
             refused_in_row: 0,
@@ -131,6 +134,7 @@ impl StudyProgress {
     /// Notes the end of a trial of this run, for the streaks; `failure` is what it says where it failed.
     pub fn ended(&mut self, trial: &FrozenTrial, failure: Option<&str>) {
         if let Some(message) = failure {
+            self.failed_after = self.failed_after.max(trial.intermediate.len());
             if self.failed_in_row.insert(trial.number) {
                 self.compare(Some(fault::masked(message)));
             }
@@ -158,9 +162,10 @@ impl StudyProgress {
         };
     }
 
-    /// A running trial has reported a value.
-    pub fn gives_values(&mut self) {
-        self.works = true;
+    /// Whether a running trial that has reported so many steps has come further than all that failed: what trains it
+    /// works.
+    pub fn is_further(&self, steps: usize) -> bool {
+        steps > self.failed_after
     }
 
     /// Another number after each change of a trial.
@@ -337,8 +342,13 @@ mod tests {
     fn what_ran_beside_the_first_ones_shows_that_something_works_by_a_value_alone() {
         let mut progress = after(&[Err("b"), Err("b"), Err("b"), Err("a")]);
         assert_eq!(progress.first_alike(), Some(3));
-        progress.gives_values();
-        assert_eq!(progress.first_alike(), None);
+        assert!(progress.is_further(1) && !progress.is_further(0));
+        let mut late = FrozenTrial::new(4, TrialState::Fail, Params::new());
+        late.intermediate.extend([(1, 0.5), (2, 0.5)]);
+        progress.put(&late);
+        progress.ended(&late, Some("b"));
+        assert_eq!(progress.first_alike(), Some(4), "its steps are no value");
+        assert!(progress.is_further(3) && !progress.is_further(2));
         assert_eq!(
             after(&[Err("b"), Err("b"), Err("b"), Ok(0.5)]).first_alike(),
             None

@@ -26,6 +26,13 @@ impl Core {
         };
         let fatal = matches!(message, FromWorker::Fatal(_));
         if self.slots[slot].worker().is_some_and(ending) && !fatal {
+            // Its worker waits for the answer, and hands SIGTERM on to its program after that.
+            if matches!(
+                message,
+                FromWorker::Attempt(_, AttemptEvent::EpochFinished(_))
+            ) {
+                self.decide(slot, true);
+            }
             return;
         }
         match message {
@@ -176,7 +183,6 @@ impl Core {
 
     /// Notes an epoch; of the search's own trials for the history and in the database as well.
     fn note_epoch(&mut self, job: Job, Epoch { epoch, metrics }: Epoch) -> f64 {
-        self.progress.gives_values();
         let value = metrics
             .get(&self.spec.objective.metric)
             .copied()

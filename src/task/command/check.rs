@@ -116,7 +116,7 @@ impl Check<'_> {
         }
     }
 
-    /// Every placeholder names a parameter, and no two parameters share a variable.
+    /// Every placeholder names a parameter, and every parameter in braces can be one.
     fn names(&mut self, run: &[String]) {
         let searched = self.spec.space.parameters.iter().map(|p| p.name.clone());
         let fixed = parameters(&self.spec.fixed).into_keys();
@@ -148,8 +148,22 @@ impl Check<'_> {
                 self.problem(RUN, format!("{{{name}}}, which stays as it is"), expected);
             }
         }
-        let mut variables: BTreeMap<String, &String> = BTreeMap::new();
         for name in &names {
+            if run
+                .iter()
+                .any(|argument| template::is_unclosed(argument, name))
+            {
+                let found = format!("{{{name} without a closing brace");
+                self.problem(RUN, found, format!("{{{name}}}"));
+            }
+        }
+        self.variables(&names);
+    }
+
+    /// No two parameters share a variable.
+    fn variables(&mut self, names: &[String]) {
+        let mut variables: BTreeMap<String, &String> = BTreeMap::new();
+        for name in names {
             if let Some(other) = variables.insert(template::variable(name), name) {
                 let found = format!("{name} beside {other}");
                 let expected = "names that differ in letters or digits: both would be the \

@@ -18,10 +18,17 @@ pub fn is_script(word: &str) -> bool {
 }
 
 /// The argument that names the script of an interpreter: the first that is no option, if it looks
-/// like a script and holds no placeholder.
+/// like a script and holds no placeholder. What stands behind `-c` is a program's text, whatever it ends with.
 pub fn script(run: &[String]) -> Option<&str> {
-    let first = run.iter().skip(1).find(|a| !a.starts_with('-'))?;
+    let mut before = run.iter().skip(1).take_while(|a| !is_followed_by_text(a));
+    let first = before.find(|a| !a.starts_with('-'))?;
     is_script(first).then_some(first)
+}
+
+/// `-c`, also behind other letters (`sh -ec`, `bash -lc`).
+fn is_followed_by_text(argument: &str) -> bool {
+    let letters = argument.strip_prefix('-').and_then(|a| a.strip_suffix('c'));
+    letters.is_some_and(|a| a.chars().all(|c| c.is_ascii_alphabetic()))
 }
 
 /// The files of a program that are its own: the scripts that `run` names, else the program itself where it is named
@@ -202,6 +209,11 @@ mod tests {
         assert_eq!(script(&run(&["python", "-m", "pkg", "b.py"])), None);
         assert_eq!(script(&run(&["python", "{model}.py"])), None);
         assert_eq!(script(&run(&["./train"])), None);
+        for shell in ["-c", "-ec", "-lc"] {
+            assert_eq!(script(&run(&["sh", shell, "cd sub && python t.py"])), None);
+        }
+        assert_eq!(script(&run(&["python", "-u", "-c", "import a.py"])), None);
+        assert_eq!(script(&run(&["python", "a.py", "-c", "b"])), Some("a.py"));
     }
 
     #[test]

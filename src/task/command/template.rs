@@ -40,6 +40,17 @@ pub fn has_braces(text: &str, name: &str) -> bool {
     found.any(|(at, _)| !text[..at].ends_with(['$', '{']))
 }
 
+/// Whether a text has a brace before this name that nobody closes.
+pub fn is_unclosed(text: &str, name: &str) -> bool {
+    let open = format!("{{{name}");
+    let goes_on = |c: char| c.is_alphanumeric() || "_.-".contains(c);
+    let mut found = text.match_indices(&open);
+    found.any(|(at, _)| {
+        let rest = &text[at + open.len()..];
+        !text[..at].ends_with('$') && !rest.starts_with(goes_on) && !rest.contains('}')
+    })
+}
+
 /// A text with something else in the place of each name in braces: what `put` makes of the name, and of the byte at
 /// which it stands.
 pub fn replace(text: &str, put: impl Fn(&str, usize) -> String) -> String {
@@ -51,7 +62,8 @@ pub fn replace(text: &str, put: impl Fn(&str, usize) -> String) -> String {
 }
 
 /// The arguments with the values in the place of their names. Where a parameter is not active in a
-/// trial, the argument that names it is left out, and so is the option before it (`--x {x}`).
+/// trial, the argument that names it is left out, and so is the option before it (`--x {x}`, `--x a,{x}`), unless the
+/// argument is an option itself (`--x={x}`). A minus right before a name is that of a value (`--x -{x}`).
 pub fn fill(arguments: &[String], values: &Params) -> Vec<String> {
     let mut filled: Vec<String> = Vec::new();
     // Whether the argument before is the last one that was filled in.
@@ -74,14 +86,20 @@ pub fn fill(arguments: &[String], values: &Params) -> Vec<String> {
             kept = true;
             continue;
         }
-        let whole = argument.starts_with('{') && argument.ends_with('}');
-        let option = |a: &String| a.starts_with('-') && !a.contains('=');
-        if whole && kept && index > 1 && option(&arguments[index - 1]) {
+        let is_value = !argument.starts_with('-') || argument.starts_with("-{");
+        if is_value && kept && index > 1 && takes_value(&arguments[index - 1]) {
             filled.pop();
         }
         kept = false;
     }
     filled
+}
+
+/// Whether an argument may be an option whose value is the next one: `--` ends the options, `-` is a file, `-1` a number.
+fn takes_value(argument: &str) -> bool {
+    let name = argument.trim_start_matches('-');
+    let number = name.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    argument.starts_with('-') && !name.is_empty() && !number && !name.contains('=')
 }
 
 /// A value as programs read it: `0.0001`, `3`, `true`, a string as it is.
@@ -158,6 +176,12 @@ mod tests {
         let both = ["p", "--fast", "--{kind}", "{momentum}"];
         assert_eq!(filled(&both), ["p", "--fast"]);
         assert_eq!(filled(&["p", "--a=1", "{momentum}"]), ["p", "--a=1"]);
+        for value in ["a,{momentum}", "{momentum}%", "-{momentum}"] {
+            assert_eq!(filled(&["p", "--betas", value, "z"]), ["p", "z"], "{value}");
+        }
+        assert_eq!(filled(&["p", "--", "{momentum}", "z"]), ["p", "--", "z"]);
+        assert_eq!(filled(&["p", "-", "{momentum}"]), ["p", "-"]);
+        assert_eq!(filled(&["p", "-1", "{momentum}"]), ["p", "-1"]);
     }
 
     #[test]
@@ -174,6 +198,8 @@ mod tests {
         );
         assert!(has_braces("--x={a b}", "a b") && has_braces("${1} {1}", "1"));
         assert!(!has_braces("${1} {{1}} {2}", "1"));
+        assert!(is_unclosed("--lr={lr", "lr") && is_unclosed("{lr}{lr --x", "lr"));
+        assert!(!is_unclosed("{lr}", "lr") && !is_unclosed("{lrs", "lr"));
         assert!(is_name("optim.lr") && !is_name("a b") && !is_name("2nd") && !is_name("f=b"));
     }
 

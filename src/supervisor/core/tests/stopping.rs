@@ -205,6 +205,27 @@ fn a_trial_beyond_its_limit_is_pruned_with_its_last_value_and_costs_no_slot() {
 }
 
 #[test]
+fn a_step_that_comes_after_the_limit_is_answered_so_that_its_worker_hears_of_the_end() {
+    let (mut core, worker, attempt) = training();
+    core.spec.operation.trial_limit = Some(Duration::from_secs(60));
+    let late = core.handle(Event::Ticked, Duration::from_secs(61));
+    let terminate = Action::Worker(worker, WorkerAction::Terminate);
+    assert!(late.contains(&terminate), "{late:?}");
+    let step = received(worker, epoch(attempt, 7, 0.5));
+    let answered = core.handle(step, Duration::from_secs(61));
+    let decided = ToWorker::Decided { prune: true };
+    let decided = Action::Worker(worker, WorkerAction::Send(decided));
+    assert!(answered.contains(&decided), "{answered:?}");
+    assert!(core.active[&attempt.job()].epochs.is_empty());
+    let ended = core.handle(exited(worker, Death::Signaled(15)), Duration::from_secs(62));
+    let pruned = ended.iter().any(|action| match action {
+        Action::Report(report::Event::Fault(fault)) => fault.fault == "time_limit",
+        _ => false,
+    });
+    assert!(pruned, "{ended:?}");
+}
+
+#[test]
 fn a_program_that_crashes_costs_its_slot_nothing() {
     let mut world = programs(15, 1);
     fail_all(&mut world, |number| number > 0, Death::Signaled(11), "");
@@ -373,11 +394,24 @@ fn a_program_that_changes_ends_the_run_before_it_trains_a_trial() {
 
 /// Ends the world's trainings of these trials as a program does that says so much, until the run has ended.
 fn fail_all(world: &mut World, fails: impl Fn(u64) -> bool, death: Death, output: &str) {
+    fail_all_after(0, world, fails, death, output);
+}
+
+/// The same after so many steps of each.
+fn fail_all_after(
+    steps: u32,
+    world: &mut World,
+    fails: impl Fn(u64) -> bool,
+    death: Death,
+    output: &str,
+) {
     world.event(Event::Ticked);
     while world.finished.is_none() {
         assert!(world.events < 20_000, "{:?}", world.disk.attempts);
         let training = world.workers.iter().find_map(|(worker, life)| match life {
-            Life::Training(trial, 0) if fails(trial.number) => Some((*worker, trial.clone())),
+            Life::Training(trial, at) if *at == steps && fails(trial.number) => {
+                Some((*worker, trial.clone()))
+            }
             _ => None,
         });
         let Some((worker, trial)) = training else {
@@ -424,6 +458,14 @@ fn programs_of_which_none_works_end_the_run_whatever_they_die_of() {
         let faults = world.disk.trials.values().map(|t| &t.user_attrs["fault"]);
         assert_eq!(faults.collect::<Vec<_>>(), [fault; 3]);
     }
+}
+
+#[test]
+fn steps_of_trials_that_fail_alike_at_their_end_do_not_show_that_something_works() {
+    let mut world = programs(30, 1);
+    fail_all_after(3, &mut world, |_| true, Death::Exited(1), "no");
+    assert_eq!(world.finished, Some(Exit::Breaker));
+    assert_eq!(states(&world), [TrialState::Fail; 3]);
 }
 
 #[test]
