@@ -39,6 +39,7 @@ mod pruners;
 mod resolve;
 mod satisfiable;
 mod schema;
+pub mod server_url;
 mod settings;
 mod show;
 mod space;

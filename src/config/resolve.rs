@@ -8,6 +8,7 @@ use super::document::Document;
 use super::overrides::Overrides;
 use super::problem::{Problem, Problems, Source, hint};
 use super::satisfiable::refuse_unsatisfiable;
+use super::server_url::{has_password, of_postgresql};
 use super::settings::Settings;
 use super::show::{Shown, show};
 use super::spec::Operation;
@@ -265,12 +266,7 @@ fn names(
 fn refuse_password(document: &Document, settings: &Settings, problems: &mut Vec<Problem>) {
     const KEY: &str = "storage.url";
     let url = settings.text(KEY).unwrap_or_default();
-    let Some((_, rest)) = url.split_once("://") else {
-        return;
-    };
-    let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let user = base.rsplit_once('@').map_or("", |(user, _)| user);
-    if !user.contains(':') && !query.split('&').any(|pair| pair.starts_with("password=")) {
+    if !of_postgresql(url).is_some_and(has_password) {
         return;
     }
     let source = match document.source_of(KEY) {

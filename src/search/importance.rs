@@ -180,30 +180,28 @@ fn selected(
     let whole = squares(&values);
     let (mut residuals, mut found) = (values.clone(), Vec::new());
     loop {
-        let shares = left
-            .iter()
-            .map(|(_, column, _)| column.share(&column.ranks(&residuals)));
-        let strongest = shares.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((strongest, _)) = strongest else {
-            break;
-        };
         let tests = left.len() as f64;
-        let (name, column, rng) = &mut left[strongest];
-        let (share, p) = column.test(&column.ranks(&residuals), permutations, rng);
-        if p > MISTAKES / tests {
-            break;
-        }
-        let share = share * squares(&residuals) / whole;
-        effects.insert((*name).clone(), Effect::Shows { share, p });
+        let of = |(_, column, _): &(_, Column, _)| column.share(&column.ranks(&residuals));
+        let shares: Vec<f64> = left.iter().map(of).collect();
+        let mut order: Vec<usize> = (0..left.len()).collect();
+        order.sort_by(|&a, &b| shares[b].total_cmp(&shares[a]));
+        // What few trials have explains much of theirs by chance, too, so that the next one may be the first that counts.
+        let strongest = order.into_iter().find_map(|at| {
+            let (name, column, rng) = &mut left[at];
+            let p = column.test(&column.ranks(&residuals), permutations, rng);
+            effects.insert((*name).clone(), Effect::Nothing { p });
+            (p <= MISTAKES / tests).then_some((at, p))
+        });
+        let Some((at, p)) = strongest else {
+            return effects;
+        };
+        let (name, column, _) = left.swap_remove(at);
+        let of_its: f64 = column.rows.iter().map(|&row| residuals[row].powi(2)).sum();
+        let share = shares[at] * of_its / whole;
+        effects.insert(name.clone(), Effect::Shows { share, p });
         found.push(Column::new(trials, name, EXPLAINING));
-        left.swap_remove(strongest);
         residuals = beside(&values, &found);
     }
-    for (name, column, mut rng) in left {
-        let (_, p) = column.test(&column.ranks(&residuals), permutations, &mut rng);
-        effects.insert(name.clone(), Effect::Nothing { p });
-    }
-    effects
 }
 
 fn squares(values: &[f64]) -> f64 {
@@ -308,11 +306,11 @@ impl Column {
         share.clamp(0.0, 1.0)
     }
 
-    /// The share explained beyond chance, and the p-value.
-    fn test(&self, real: &[f64], permutations: usize, rng: &mut ChaCha8Rng) -> (f64, f64) {
+    /// The p-value of what it explains.
+    fn test(&self, real: &[f64], permutations: usize, rng: &mut ChaCha8Rng) -> f64 {
         let (total, mut ranks) = (squares(real), real.to_vec());
         if total == 0.0 {
-            return (0.0, 1.0);
+            return 1.0;
         }
         let explained = self.between(real);
         let (mut beaten, mut done) = (0, 0);
@@ -322,12 +320,11 @@ impl Column {
             beaten += usize::from(self.between(&ranks) >= explained - 1e-12 * total);
             done += 1;
         }
-        let p = if beaten >= BEATEN {
+        if beaten >= BEATEN {
             beaten as f64 / done as f64
         } else {
             (beaten + 1) as f64 / (done + 1) as f64
-        };
-        (self.share(real), p)
+        }
     }
 
     /// The variation between groups.
@@ -536,6 +533,25 @@ mod tests {
             mistakes += found.len() - 1;
         }
         assert!(mistakes <= 4, "{mistakes}");
+    }
+
+    #[test]
+    fn a_live_parameter_is_found_beside_dead_ones_that_few_trials_have() {
+        for seed in 0..10 {
+            let mut rng = study::rng(seed, 0, "rare");
+            let mut points = points(300, 1, &mut rng);
+            for (i, p) in points.iter_mut().enumerate().filter(|(i, _)| i % 12 < 8) {
+                p.insert(format!("rare{}", i % 12), Value::Float(uniform(&mut rng)));
+            }
+            let value = |p: &Params| number(p, 0);
+            let values: Vec<f64> = points
+                .iter()
+                .map(value)
+                .map(|v| v + 2.0 * uniform(&mut rng))
+                .collect();
+            let effects = tested(&points, &values);
+            assert!(names(&effects).contains(&"p00"), "{effects:?}");
+        }
     }
 
     #[test]

@@ -251,8 +251,7 @@ impl Store {
     /// # Errors
     /// Asking failed.
     pub fn is_there(&self, study_id: i64, node: &str) -> Result<bool, StoreError> {
-        let sign = self.read(|conn| conn.sign_of_life(study_id, node))?;
-        Ok(sign.is_some())
+        self.read(|conn| conn.has_name(study_id, node))
     }
 
     /// Whether the database can be written now: takes its write lock and gives it back.
@@ -360,7 +359,8 @@ impl Store {
             (Contents::Empty | Contents::Optuna { .. }, Access::Make | Access::Write) => {
                 check_triggers(&conn).map_err(at)?;
                 let now = stamp(messages::clock::now());
-                finished(|| migrate(&conn, &now)).map_err(at)?;
+                conn.at_length(|| finished(|| migrate(&conn, &now)))
+                    .map_err(at)?;
                 true
             }
         };

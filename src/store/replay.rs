@@ -19,7 +19,7 @@ pub enum Replayed {
 
 impl Store {
     /// Carries out what a run left in its spool, in one transaction, as of the time at which it
-    /// came up. Repeating the call changes nothing. Only for who holds the study, and before
+    /// came up. Repeating the call changes nothing. Only for who has the lock of the run's node, and before
     /// anything of it is started again.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use super::read::attribute;
 use super::rows::{OF_STUDIES, add_trials, delete_rows, new_study, put_attributes, put_if_absent};
 use super::runs::telling;
-use super::sql::{Connection, Row};
+use super::sql::{Connection, Intent, Row};
 use super::{Store, StoreError, StoreErrorKind as Kind};
 use files::paths::logs_dir;
 use messages::python_json;
@@ -174,10 +174,13 @@ impl Store {
     /// # Errors
     /// No such study; writing failed. Nothing was deleted then.
     pub fn delete_study(&mut self, study_id: i64) -> Result<(), StoreError> {
-        self.write(|conn| {
+        let delete = |conn: &Connection| {
             conn.lock_study(study_id, || Ok(()))?;
             delete_rows(conn, study_id)
-        })
+        };
+        let conn = &self.conn;
+        let deleted = conn.at_length(|| conn.transaction(Intent::Write, delete));
+        deleted.map_err(|kind| self.at(kind))
     }
 
     /// Gives a study another name; the paths of its logs name the directory that has it. Nobody may work on it.

@@ -194,7 +194,7 @@ pub fn replay_spools(
             continue;
         }
         // One that works has it in hand.
-        let Ok(_lock) = StudyLock::take_now(&other, study, me) else {
+        let Ok(_lock) = StudyLock::take_now(&other, study, &me.taking_in()) else {
             continue;
         };
         if store.is_there(study_id, &node)? {

@@ -33,6 +33,9 @@ use store::{Descriptor, Place, StudySummary, is_empty_database, lockable, looked
 /// The longest that a killed owner's children may have its files open, before they become what they shall be.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
+/// The longest that another node takes in what this one has left.
+const TAKEN_IN: Duration = Duration::from_secs(600);
+
 /// The process that has locked a study.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockOwner {
@@ -45,6 +48,9 @@ pub struct LockOwner {
     /// Set while it starts nothing new and waits for what runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<Stopping>,
+    /// Set while it only takes in what the node has left in its spool.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taking_in: bool,
 }
 
 /// What a run that is to stop waits for.
@@ -64,6 +70,15 @@ impl LockOwner {
             host: this_host(),
             since: messages::clock::now().to_string(),
             stopping: None,
+            taking_in: false,
+        }
+    }
+
+    /// The same, to take in what a node has left.
+    pub(super) fn taking_in(&self) -> LockOwner {
+        LockOwner {
+            taking_in: true,
+            ..self.clone()
         }
     }
 
@@ -74,6 +89,7 @@ impl LockOwner {
             host: THIS_MACHINE.to_owned(),
             since: "an unknown time".to_owned(),
             stopping: None,
+            taking_in: false,
         }
     }
 
@@ -142,13 +158,17 @@ impl StudyLock {
         loop {
             let taken = StudyLock::take_now(storage, study, me);
             let held = matches!(&taken, Err(failure) if failure.exit == Exit::Held);
-            // A child that it was about to start has its files open until it is what it shall be. Another node may be taking
-            // in what this one has left in its spool.
-            let passes = || {
-                storage.is_shared()
-                    || owner_by_name(storage, study).is_none_or(|owner| owner.is_gone())
+            if !held {
+                return taken;
+            }
+            // A child that it was about to start has its files open until it is what it shall be.
+            let owner = owner_by_name(storage, study).filter(|owner| !owner.is_gone());
+            let longest = match owner {
+                None => LEFT_BEHIND,
+                Some(owner) if owner.taking_in => TAKEN_IN,
+                Some(_) => return taken,
             };
-            if !held || begun.elapsed() >= LEFT_BEHIND || !passes() {
+            if begun.elapsed() >= longest {
                 return taken;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -294,10 +314,11 @@ impl<F: AsFd> Drop for Lock<F> {
 
 /// Who works on the study now, if anybody does, also under a name that it had.
 pub fn lock_owner(storage: &Place, study: &StudySummary) -> Option<LockOwner> {
-    owner_by_name(storage, &study.name).or_else(|| {
+    let owner = owner_by_name(storage, &study.name).or_else(|| {
         let database = looked_at(&plain::real(&storage.held()))?;
         locked_by(&database, &row_name(study.study_id)).map(LockOwner::unknown)
-    })
+    });
+    owner.filter(|owner| !owner.taking_in)
 }
 
 fn owner_by_name(storage: &Place, study: &str) -> Option<LockOwner> {

@@ -11,6 +11,7 @@ fn somebody() -> LockOwner {
         host: "lab".into(),
         since: "2026-01-02T03:04:05Z".into(),
         stopping: None,
+        taking_in: false,
     }
 }
 

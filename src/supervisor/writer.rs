@@ -32,11 +32,11 @@ pub enum Request {
 /// for as often.
 const SOON: Duration = Duration::from_millis(200);
 
-/// A look at a study costs this part of the writer's time at most, however large the study is and
-/// however busy others are in the file.
+/// A look at a study costs this part of the writer's time at most, however busy others are in the file, unless it takes longer
+/// than half a second.
 const LOOKING: u32 = 20;
 
-/// But the next one is no later than this: one that took long may only have waited, for a server or while the machine slept.
+/// The next one is no later than this: one that took long may only have waited, for a server or for a process that was stopped.
 const LONGEST_WITHOUT_LOOK: Duration = Duration::from_secs(10);
 
 /// On a server, where every node looks at every write, all of a study is looked at no more often.

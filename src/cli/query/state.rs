@@ -329,6 +329,7 @@ mod tests {
             host: "h".to_owned(),
             since: "2026-11-21T03:30:00.5Z".to_owned(),
             stopping: None,
+            taking_in: false,
         }
     }
 

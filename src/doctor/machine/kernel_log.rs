@@ -153,7 +153,10 @@ mod tests {
             ]
         };
         assert_eq!(recent(records(), None), [killed.clone(), disk.clone()]);
-        assert_eq!(recent(records(), Some(Duration::ZERO)), std::slice::from_ref(&disk));
+        assert_eq!(
+            recent(records(), Some(Duration::ZERO)),
+            std::slice::from_ref(&disk)
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use config::server_url::{self, decoded};
 use files::name::checksum;
 use tokio_postgres::config::{Host, SslMode};
 
@@ -65,18 +66,12 @@ impl Address {
     /// # Errors
     /// What is wrong with it, without a password that is in it.
     pub fn of(text: &str) -> Option<Result<Address, String>> {
-        let (scheme, rest) = text.split_once("://")?;
-        let scheme = scheme.split('+').next().unwrap_or_default();
-        matches!(scheme, "postgresql" | "postgres").then(|| Address::read(rest, environment))
+        Some(Address::read(server_url::of_postgresql(text)?, environment))
     }
 
     fn read(rest: &str, environment: impl Fn(&str) -> Option<String>) -> Result<Address, String> {
         let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // A password may hold a slash, a question mark or another `@`.
-        let has_password = |(user, _): (&str, &str)| user.contains(':');
-        if rest.split_once('@').is_some_and(has_password)
-            || base.rsplit_once('@').is_some_and(has_password)
-        {
+        if server_url::has_password(rest) {
             return Err(PASSWORD.to_owned());
         }
         let (mut kept, mut service, mut roots) = (Vec::new(), None, None);
@@ -84,7 +79,6 @@ impl Address {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (decoded(key)?.as_str(), decoded(value)?) {
-                ("password", _) => return Err(PASSWORD.to_owned()),
                 ("sslmode", found) => mode = Some(ssl_mode(&found)?),
                 ("sslrootcert", file) if file == "system" => roots = None,
                 ("sslrootcert", file) => roots = Some(PathBuf::from(file)),
@@ -222,28 +216,6 @@ fn plain(base: &str, mut kept: Vec<String>) -> String {
     kept.splice(0..0, hosts.split(',').map(named));
     let (user, path) = (&base[..start], &base[end..]);
     format!("postgresql://{user}{path}?{}", kept.join("&"))
-}
-
-/// A part of a URL without its `%20` and the like.
-fn decoded(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).filter(|_| *first == b'%');
-        let digits = digits.filter(|two| two.iter().all(u8::is_ascii_hexdigit));
-        let code = digits.and_then(|two| str::from_utf8(two).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| "a parameter of the URL is not UTF-8".to_owned())
 }
 
 fn ssl_mode(word: &str) -> Result<SslMode, String> {

@@ -279,6 +279,16 @@ impl Connection {
         either!(self, _ => Ok(None), server => server.sign_of_life(study_id, node))
     }
 
+    /// Whether somebody else has a node's name.
+    pub(super) fn has_name(&self, study_id: i64, node: &str) -> Result<bool, Kind> {
+        either!(self, _ => Ok(false), server => server.has_name(study_id, node))
+    }
+
+    /// Does what may take long, and of which a server says nothing meanwhile.
+    pub(super) fn at_length<T>(&self, act: impl FnOnce() -> Result<T, Kind>) -> Result<T, Kind> {
+        either!(self, _ => act(), server => server.at_length(act))
+    }
+
     /// Whether the transaction of this number was committed. SQLite says so itself.
     pub(super) fn committed(&self, number: i64) -> Result<bool, Kind> {
         either!(self, _ => Ok(false), server => server.committed(number))

@@ -21,9 +21,12 @@ const CONNECTING: Duration = Duration::from_secs(10);
 /// After so long without an answer from the other side a connection is lost.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// An answer takes no longer: a server whose disk or machine stands still, or what stands between, keeps a connection open
-/// and says nothing.
+/// No part of an answer takes longer: a server whose disk or machine stands still, or what stands between, keeps a
+/// connection open and says nothing.
 const ANSWER: Duration = Duration::from_secs(60);
+
+/// The same of what may take long and says nothing meanwhile: a study of many trials that is deleted.
+const LONG_ANSWER: Duration = Duration::from_secs(3600);
 
 /// How long it is asked what has become of a transaction whose end nobody has told.
 const DOUBT: Duration = Duration::from_secs(2);
@@ -120,9 +123,7 @@ impl Server {
             true => None,
             false => Some(super::tls::connector(self.address.roots())?),
         };
-        // Each of the hosts is tried.
-        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1).max(1);
-        let mut session = Session::open(&config, tls, CONNECTING * hosts)?;
+        let mut session = Session::open(&config, tls, ANSWER)?;
         session.batch(SETTINGS)?;
         let wait = self.patience.get().as_millis().max(1);
         session.batch(&format!("SET lock_timeout = '{wait}ms'"))?;
@@ -130,7 +131,7 @@ impl Server {
         if let Some((study_id, node)) = &*self.held.borrow() {
             self.hold_again(&mut session, *study_id, node.as_deref())?;
         }
-        session.set_patience(ANSWER);
+        session.set_patience(ANSWER + self.patience.get());
         Ok(session)
     }
 
@@ -189,10 +190,36 @@ impl Server {
         Ok(sign.flatten())
     }
 
+    /// Whether a connection has a node's name.
+    pub(super) fn has_name(&self, study_id: i64, node: &str) -> Result<bool, Kind> {
+        let query = "SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+            WHERE l.locktype = 'advisory' AND l.granted AND d.datname = current_database()
+              AND CAST(l.classid AS bigint) = CAST(hashtext(?2) AS bigint) & 4294967295
+              AND CAST(l.objid AS bigint) = ?1";
+        let found = self.first(query, &[&study_id, &node_word(node)], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
+
     pub(super) fn set_lock_patience(&self, patience: Duration) -> Result<(), Kind> {
         self.patience.set(patience);
         let wait = patience.as_millis().max(1);
-        self.batch(&format!("SET lock_timeout = '{wait}ms'"))
+        self.with(|session| {
+            session.set_patience(ANSWER + patience);
+            session.batch(&format!("SET lock_timeout = '{wait}ms'"))
+        })
+    }
+
+    /// Does what may take long.
+    pub(super) fn at_length<T>(&self, act: impl FnOnce() -> Result<T, Kind>) -> Result<T, Kind> {
+        let wait_for = |patience| {
+            self.with(|session| {
+                session.set_patience(patience);
+                Ok(())
+            })
+        };
+        wait_for(LONG_ANSWER)?;
+        let done = act();
+        wait_for(ANSWER + self.patience.get()).and(done)
     }
 
     pub(super) fn batch(&self, sql: &str) -> Result<(), Kind> {
@@ -325,10 +352,9 @@ impl Server {
             self.session.borrow_mut().take();
             self.batch(begin)?;
         }
-        self.with(|session| {
+        if let Some(session) = self.session.borrow_mut().as_mut() {
             session.forget();
-            Ok(())
-        })?;
+        }
         self.inside.set(true);
         let done = act();
         self.inside.set(false);
@@ -357,6 +383,11 @@ impl Server {
             return Ok(());
         };
         let lost = open.is_closed();
+        if !lost {
+            // COMMIT may not have gone out behind what could not be sent.
+            open.forget();
+            let _ = open.batch("ROLLBACK");
+        }
         drop(session);
         match self.number.get() {
             Some(number) if lost => match self.committed(number) {

@@ -2,14 +2,16 @@
 //! kept and goes out together with the next that somebody does (pipelining), as does what somebody is going to ask, so that a
 //! transaction takes a few journeys to the server and not one a statement, while the others wait for its lock.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::{Either, TryFuture, TryMaybeDone, select, try_maybe_done};
+use futures_util::stream::TryStreamExt;
 use tokio::runtime::{self, Runtime};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -43,7 +45,7 @@ pub(super) struct Session {
     transport: Option<Transport>,
     /// What goes out with the next statement that somebody waits for.
     kept: Vec<Kept>,
-    /// How long an answer may take.
+    /// How long nothing may come of an answer.
     patience: Duration,
     /// What was asked ahead and answered, and nobody has taken yet.
     answers: Vec<(Question, Vec<Row>)>,
@@ -60,7 +62,7 @@ struct Kept {
 }
 
 impl Session {
-    /// Opens one within some time; by TLS where there is a connector. Its answers may take as long.
+    /// Opens one within some time; by TLS where there is a connector. It waits as long for each part of an answer.
     ///
     /// # Errors
     /// The server cannot be reached, does not answer, or refuses this user.
@@ -96,7 +98,7 @@ impl Session {
         })
     }
 
-    /// Sets how long an answer may take.
+    /// Sets how long it waits for each part of an answer.
     pub(super) fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -133,7 +135,7 @@ impl Session {
         let waits =
             |kept: &Kept| kept.question.0.as_deref() == Some(sql) && kept.question.1 == parameters;
         if self.kept.iter().any(waits) {
-            self.ask(async |_| Ok(()))?;
+            self.ask(async |_, _| Ok(()))?;
         }
         let is = |((text, with), _): &(Question, Vec<Row>)| text == sql && with == parameters;
         let at = self.answers.iter().position(is);
@@ -148,7 +150,7 @@ impl Session {
 
     /// Prepares a statement.
     pub(super) fn prepare(&mut self, sql: &str) -> Result<Statement, Failed> {
-        self.ask(async |client| client.prepare(sql).await)
+        self.ask(async |client, _| client.prepare(sql).await)
     }
 
     /// Carries out a statement; how many rows it has changed.
@@ -157,7 +159,7 @@ impl Session {
         statement: &Statement,
         parameters: &[Parameter],
     ) -> Result<u64, Failed> {
-        self.ask(async |client| client.execute_raw(statement, parameters).await)
+        self.ask(async |client, _| client.execute_raw(statement, parameters).await)
     }
 
     /// The rows of an answer.
@@ -166,11 +168,7 @@ impl Session {
         statement: &Statement,
         parameters: &[Parameter],
     ) -> Result<Vec<Row>, Failed> {
-        let parameters: Vec<_> = parameters
-            .iter()
-            .map(|p| p as &(dyn ToSql + Sync))
-            .collect();
-        self.ask(async |client| client.query(statement, &parameters).await)
+        self.ask(async |client, heard| rows(client, statement, parameters, heard).await)
     }
 
     /// The only row of an answer to a statement that is asked for once.
@@ -179,16 +177,20 @@ impl Session {
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Row, Failed> {
-        self.ask(async |client| client.query_one(sql, parameters).await)
+        self.ask(async |client, _| client.query_one(sql, parameters).await)
     }
 
     /// Carries out statements without parameters.
     pub(super) fn batch(&mut self, sql: &str) -> Result<(), Failed> {
-        self.ask(async |client| client.batch_execute(sql).await)
+        self.ask(async |client, _| client.batch_execute(sql).await)
     }
 
-    /// Sends what was kept and behind it what `act` asks, without waiting in between. The error is the first one.
-    fn ask<T>(&mut self, act: impl AsyncFnOnce(&Client) -> Result<T, Error>) -> Result<T, Failed> {
+    /// Sends what was kept and behind it what `act` asks, without waiting in between. The error is the first one; what was
+    /// kept behind a statement that cannot be sent is not sent.
+    fn ask<T>(
+        &mut self,
+        act: impl AsyncFnOnce(&Client, &Cell<Instant>) -> Result<T, Error>,
+    ) -> Result<T, Failed> {
         let Session {
             runtime,
             client,
@@ -197,39 +199,104 @@ impl Session {
             patience,
             answers,
         } = self;
-        let kept = std::mem::take(kept);
-        let send = async |kept: &Kept| {
-            let parameters = kept.question.1.iter();
-            let parameters: Vec<_> = parameters.map(|p| p as &(dyn ToSql + Sync)).collect();
-            client.query(&kept.statement, &parameters).await
-        };
-        let answered = {
-            // Each goes out when it is polled first, and the answers come in the same order.
-            let mut asked = pin!(try_join(try_join_all(kept.iter().map(send)), act(client)));
-            let answered = poll_fn(|context| {
-                // Why the connection was lost says more than that it is closed.
-                let ended = transport.as_mut().map(|open| open.as_mut().poll(context));
-                if let Some(Poll::Ready(ended)) = ended {
-                    *transport = None;
-                    if let Err(error) = ended {
-                        return Poll::Ready(Err(error));
-                    }
+        let (kept, patience) = (std::mem::take(kept), *patience);
+        let heard = Cell::new(Instant::now());
+        let send =
+            async |kept: &Kept| rows(client, &kept.statement, &kept.question.1, &heard).await;
+        let mut sent: Vec<_> = (kept.iter())
+            .map(|kept| Box::pin(try_maybe_done(send(kept))))
+            .collect();
+        let mut asked = pin!(act(client, &heard));
+        let mut answer = None;
+        let answered = poll_fn(|context| {
+            // Why the connection was lost says more than that it is closed.
+            let ended = transport.as_mut().map(|open| open.as_mut().poll(context));
+            if let Some(Poll::Ready(ended)) = ended {
+                *transport = None;
+                if let Err(error) = ended {
+                    return Poll::Ready(Err(error));
                 }
-                asked.as_mut().poll(context)
-            });
-            runtime.block_on(async { timeout(*patience, answered).await })
-        };
-        // What is asked next would wait behind what has no answer.
-        let (rows, answer) = answered.map_err(|_| {
+            }
+            let waits = match poll_in_order(&mut sent, context) {
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                poll => poll.is_pending(),
+            };
+            if answer.is_none() {
+                match asked.as_mut().poll(context) {
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Ready(Ok(found)) => answer = Some(found),
+                    Poll::Pending => {}
+                }
+            }
+            match answer.take_if(|_| !waits) {
+                Some(found) => Poll::Ready(Ok(found)),
+                None => Poll::Pending,
+            }
+        });
+        let answered = runtime.block_on(async {
+            match select(pin!(answered), pin!(silence(&heard, patience))).await {
+                Either::Left((answered, _)) => Ok(answered),
+                Either::Right(((), _)) => Err(Failed::NoAnswer(patience)),
+            }
+        });
+        let rows = sent.iter_mut().map(|one| one.as_mut().take_output());
+        let rows: Vec<_> = rows.collect();
+        drop(sent);
+        if answered.is_err() {
+            // What is asked next would wait behind what has no answer.
             *transport = None;
-            Failed::NoAnswer(*patience)
-        })??;
+        }
+        let found = answered??;
         for (kept, rows) in kept.into_iter().zip(rows) {
-            if let (Some(sql), parameters) = kept.question {
+            if let ((Some(sql), parameters), Some(rows)) = (kept.question, rows) {
                 answers.push(((sql, parameters), rows));
             }
         }
-        Ok(answer)
+        Ok(found)
+    }
+}
+
+/// Each goes out when it is polled first, and the answers come in the same order.
+fn poll_in_order<F: TryFuture>(
+    sent: &mut [Pin<Box<TryMaybeDone<F>>>],
+    context: &mut Context<'_>,
+) -> Poll<Result<(), F::Error>> {
+    let mut waits = false;
+    for one in sent {
+        match one.as_mut().poll(context) {
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            poll => waits |= poll.is_pending(),
+        }
+    }
+    if waits {
+        Poll::Pending
+    } else {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The rows that answer a statement; notes when something of them has come.
+async fn rows(
+    client: &Client,
+    statement: &Statement,
+    parameters: &[Parameter],
+    heard: &Cell<Instant>,
+) -> Result<Vec<Row>, Error> {
+    let mut stream = pin!(client.query_raw(statement, parameters).await?);
+    heard.set(Instant::now());
+    let mut rows = Vec::new();
+    while let Some(row) = stream.try_next().await? {
+        heard.set(Instant::now());
+        rows.push(row);
+    }
+    heard.set(Instant::now());
+    Ok(rows)
+}
+
+/// Ends once nothing has come for so long.
+async fn silence(heard: &Cell<Instant>, patience: Duration) {
+    while Instant::now() < heard.get() + patience {
+        sleep_until(heard.get() + patience).await;
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ::postgres::{Client, NoTls};
 
 use super::*;
-use crate::sql::Server;
+use crate::sql::{Intent, Server};
 
 mod nodes;
 #[path = "../../../tests/common/postgres.rs"]
@@ -187,4 +187,52 @@ fn a_batch_whose_commit_nobody_could_tell_is_asked_for_and_not_written_twice() {
     );
     assert_eq!(bench.store.trials(bench.study).unwrap().len(), 1);
     assert_eq!(seen, before);
+}
+
+#[test]
+fn what_stands_behind_a_statement_that_cannot_be_sent_is_not_written_either() {
+    let bench = BenchOn::<Postgres>::new();
+    let conn = Postgres::other(&bench.place);
+    conn.batch("CREATE TABLE narrow (x INTEGER)").unwrap();
+    let count = || {
+        conn.value::<i64>("SELECT COUNT(*) FROM narrow", &[])
+            .unwrap()
+    };
+    // More than 30: the crate sends so many in another way.
+    let write = |unfit: i64| {
+        conn.transaction(Intent::Write, |conn| {
+            (0..40).try_for_each(|at| {
+                let x = if at == unfit { i64::MAX } else { at };
+                conn.send("INSERT INTO narrow (x) VALUES (?1)", &[&x])
+            })
+        })
+    };
+    assert!(write(3).is_err());
+    assert_eq!(count(), 0);
+    write(-1).unwrap();
+    assert_eq!(count(), 40);
+}
+
+#[test]
+fn what_is_asked_ahead_is_answered_once_and_forgotten_with_its_transaction() {
+    let bench = BenchOn::<Postgres>::new();
+    let conn = Postgres::other(&bench.place);
+    conn.batch("CREATE SEQUENCE counted").unwrap();
+    let next = "SELECT nextval('counted')";
+    let drawn: Vec<i64> = conn
+        .transaction(Intent::Write, |conn| {
+            conn.ask_ahead(next, &[])?;
+            conn.ask_ahead(next, &[])?;
+            // Has to be prepared between question and answer.
+            assert!(conn.exists("SELECT 1 + 1", &[])?);
+            (0..2).map(|_| conn.value(next, &[])).collect()
+        })
+        .unwrap();
+    assert_eq!(drawn, [1, 2]);
+    let gone = conn.transaction(Intent::Write, |conn| {
+        conn.ask_ahead(next, &[])?;
+        conn.value::<i64>("SELECT 1 / (SELECT 0)", &[])
+    });
+    assert!(gone.is_err());
+    assert_eq!(conn.value::<i64>(next, &[]).unwrap(), 4);
 }

@@ -90,6 +90,7 @@ fn shown(text: &str, detail: &str) -> Vec<(&'static str, String)> {
             host: text.to_owned(),
             since: text.to_owned(),
             stopping: None,
+            taking_in: false,
         }),
         ..context()
     };

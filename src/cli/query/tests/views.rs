@@ -78,6 +78,7 @@ fn the_status_of_a_live_run_says_how_fast_it_is_and_what_each_trial_does() {
             host: "h".to_owned(),
             since: "2026-11-21T03:13:30Z".to_owned(),
             stopping: None,
+            taking_in: false,
         });
         let context = Context { owner, ..context() };
         status(&store, choose(&store, None).unwrap(), &context).unwrap()
