@@ -416,10 +416,19 @@ fn two_task_files_that_share_a_study_are_told_of_each_other() {
     let project = Project::synthetic();
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("synthetic.toml");
-    std::fs::copy(project.path().join("configs/synthetic.toml"), &copy).unwrap();
+    let text = std::fs::read_to_string(project.path().join("configs/synthetic.toml")).unwrap();
+    std::fs::write(&copy, &text).unwrap();
     project.expect(0, &["synthetic", "--trials", "2"]);
-    let copy = copy.display().to_string();
-    let (stdout, _) = project.expect(0, &[&copy, "--trials", "3"]);
+    let path = copy.display().to_string();
+    // A copy, as nodes have one each, is the same task.
+    let (stdout, _) = project.expect(0, &[&path, "--trials", "3"]);
+    assert!(
+        !stdout.contains("give this one a name of its own"),
+        "{stdout}"
+    );
+    std::fs::write(&copy, format!("{text}\n# another one\n")).unwrap();
+    project.expect(0, &["synthetic", "--trials", "4"]);
+    let (stdout, _) = project.expect(0, &[&path, "--trials", "5"]);
     assert!(
         stdout.contains("give this one a name of its own"),
         "{stdout}"
