@@ -95,7 +95,7 @@ messages::table! {
         Some(r"(?i)modified by an inplace operation|backward through the graph a second time|does not require grad and does not have a grad_fn|leaf variable that requires grad|appears to not have been used in the graph|inference tensors? (?:cannot|do not)|inplace update to inference tensor|can't call numpy\(\) on tensor that requires grad"));
     CopyText(0.003, "it names a tensor that cannot be copied", Some(r"support the deepcopy protocol at the moment"));
     IterationText(0.003, "it names something that changed while it was gone through",
-        Some(r"(?i)(?:changed size|keys changed|changed|mutated) during iteration"));
+        Some(r"(?i)(?:changed(?: size)?|mutated) during iteration"));
     PickleText(0.01, "it names something that cannot be sent to another process",
         Some(r"(?i)picklingerror|can't (?:pickle|get (?:local )?(?:object|attribute))|cannot (?:be pickled|pickle)|finished its\s+bootstrapping phase|daemonic processes are not allowed"));
     UntrustedText(0.01, "it names a class that a checkpoint may not bring",
@@ -260,8 +260,8 @@ pub fn signs(
         let said = texts::signs(&failure.message);
         for sign in texts::signs(&text).into_iter().chain(said) {
             named |= sign == Sign::NotFiniteText;
-            // A file that cannot become larger is told in the same words as a disk that is full.
-            let limited = sign == Sign::DiskFull && notes.file_limit;
+            // PyTorch tells of a file that cannot become larger in the same words as of a disk that is full.
+            let limited = sign == Sign::DiskFull && notes.file_limit && !text.contains("No space");
             see(if limited { Sign::LimitText } else { sign }, true);
         }
         let bus = text.contains("Bus error");

@@ -2,6 +2,7 @@
 
 import argparse
 import copy
+import functools
 import queue
 import io
 import os
@@ -11,7 +12,7 @@ import signal
 import sys
 
 import torch
-from silent_errors import drawn, passes, Decoded, Normalised, classes, epochs, heights, normalised, one, run, sgd, three, train, x
+from silent_errors import Drawn, drawn, passes, Decoded, Normalised, classes, epochs, heights, normalised, one, run, sgd, three, train, x
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.utils.checkpoint import checkpoint
 
@@ -274,12 +275,63 @@ def fine_modules():
     torch.save([torch.zeros(1000, 1000)[0].clone()], io.BytesIO())
 
 
+def fine_evaluation():
+    network = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Dropout(0.1))
+    network[1].weight.data.normal_(1.0, 0.1)
+    optimizer = sgd(network)
+    for _ in range(3):
+        # Another network, which is evaluated before it is trained.
+        copy.deepcopy(network).eval()(x)
+        network.train()
+        for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(network(x), classes)):
+            step()
+        # Inputs that are changed to mislead it.
+        network.eval()
+        change = torch.zeros_like(x).requires_grad_()
+        attack = torch.optim.SGD([change], lr=0.1)
+        for step in train(attack, attack.zero_grad, lambda: -cross_entropy(network(x + change), classes)):
+            step()
+    average = torch.optim.swa_utils.AveragedModel(network)
+    average.update_parameters(network)
+    torch.optim.swa_utils.update_bn([x], average)
+    average.eval()(x)
+    network.train()
+    torch.jit.trace(network.eval(), x)
+
+
+def fine_sequences():
+    words, sentences, last = torch.nn.GRU(4, 6), torch.nn.GRU(6, 6), torch.nn.Linear(6, 3)
+    texts, optimizer = torch.utils.data.TensorDataset(torch.randn(12, 2, 3, 4), classes), sgd(words)
+    for _ in range(4):
+        # As many words as texts in a batch.
+        for text, targets in torch.utils.data.DataLoader(texts, batch_size=3):
+            optimizer.zero_grad()
+            read = words(text.flatten(0, 1).transpose(0, 1))[0][-1].unflatten(0, (-1, 2))
+            cross_entropy(last(sentences(read.transpose(0, 1))[0][-1]), targets).backward()
+            optimizer.step()
+
+
 def fine_generators():
+    class Cached(Drawn):
+        def __init__(self):
+            super().__init__(0)
+            self.secret = random.SystemRandom()
+            self.epoch = torch.zeros((), dtype=torch.int64).share_memory_()
+
+        @functools.lru_cache
+        def __getitem__(self, row):
+            self.draw.seed(int(self.epoch) * 8 + row)
+            return super().__getitem__(row)
+
+    data = Cached()
+    for epoch in range(3):
+        data.epoch.fill_(epoch)
+        drawn(data, epochs=1)
     def seed(worker):
         torch.utils.data.get_worker_info().dataset.draw.seed(torch.initial_seed())
 
-    drawn(persistent_workers=True)
-    drawn(worker_init_fn=seed)
+    drawn(Drawn(0), persistent_workers=True)
+    drawn(Drawn(0), worker_init_fn=seed)
 
 
 def fine_shapes():

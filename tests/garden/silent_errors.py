@@ -279,9 +279,11 @@ def stays_in_evaluation():
 
 def time_first():
     layer, last = torch.nn.LSTM(4, 6), torch.nn.Linear(6, 3)
-    rows, optimizer = torch.randn(12, 5, 4), sgd(layer)
-    for step in train(optimizer, optimizer.zero_grad, lambda: cross_entropy(last(layer(rows)[0][:, -1]), classes)):
-        step()
+    rows, optimizer = torch.utils.data.TensorDataset(torch.randn(12, 5, 4), classes), sgd(layer)
+    for series, targets in torch.utils.data.DataLoader(rows, batch_size=3):
+        optimizer.zero_grad()
+        cross_entropy(last(layer(series)[0][:, -1]), targets).backward()
+        optimizer.step()
 
 
 class Drawn(torch.utils.data.Dataset):
@@ -295,9 +297,9 @@ class Drawn(torch.utils.data.Dataset):
         return x[row] + self.draw.random(), classes[row]
 
 
-def drawn(**settings):
-    loader, optimizer = torch.utils.data.DataLoader(Drawn(0), batch_size=4, num_workers=1, **settings), sgd(three)
-    for epoch in range(3):
+def drawn(data, epochs=3, **settings):
+    loader, optimizer = torch.utils.data.DataLoader(data, batch_size=4, num_workers=1, **settings), sgd(three)
+    for epoch in range(epochs):
         for rows, targets in loader:
             optimizer.zero_grad()
             cross_entropy(three(rows), targets).backward()
@@ -305,7 +307,7 @@ def drawn(**settings):
 
 
 def rows_again():
-    drawn()
+    drawn(torch.utils.data.Subset(Drawn(0), range(8)))
 
 
 def saved_whole():

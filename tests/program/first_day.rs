@@ -433,7 +433,7 @@ fn two_task_files_that_share_a_study_are_told_of_each_other() {
         stdout.contains("give this one a name of its own"),
         "{stdout}"
     );
-    let (stdout, _) = project.expect(0, &[&copy, "--trials", "4"]);
+    let (stdout, _) = project.expect(0, &[&path, "--trials", "4"]);
     assert!(!stdout.contains("give this one a name"), "{stdout}");
 }
 

@@ -222,37 +222,40 @@ class Mistakes:
         of_workers._reset = watched
 
     def watch_generators(self, torch):
-        """Notes rows that are drawn again in each pass: a loader's process begins with a copy of the dataset, and of the generator
-        that it keeps. Each copy leaves a file, and the second of the same state says so."""
+        """Notes rows that are drawn again in each pass, or in each process: a loader's process begins with a copy of the dataset,
+        and of the generator that it keeps. Each copy leaves a file, and the second that draws from the same state says so."""
         import os
 
         doctor, reader = self, torch.utils.data._utils.fetch._MapDatasetFetcher
         fetch, begun, reading = reader.fetch, set(), []
 
         def watched(self, rows):
-            dataset = self.dataset
+            dataset = whole(self.dataset)
             # Only the loader's processes: here, it goes on where it was.
             if id(dataset) in begun or torch.utils.data.get_worker_info() is None:
                 return fetch(self, rows)
             begun.add(id(dataset))
             before = generators(torch, dataset)
-            try:
-                return fetch(self, rows)
-            finally:
-                if before is not None and before != generators(torch, dataset):
-                    path = os.path.join(doctor.notes, "drawn-%d-" % id(dataset))
-                    if os.path.exists(path + before):
-                        doctor.write("drawn-%d-again" % id(dataset), "")
-                    doctor.write("drawn-%d-%s" % (id(dataset), before), "")
+            fetched = fetch(self, rows)
+            after = generators(torch, dataset)
+            path = os.path.join(doctor.notes, "drawn-%d-" % id(dataset))
+            # One that is seeded anew goes on from another state.
+            if before is not None and before != after and not os.path.exists(path + "again"):
+                drawn = "drawn-%d-%s-%s" % (id(dataset), before, after)
+                doctor.write(os.path.basename(path) + "again" if os.path.exists(os.path.join(doctor.notes, drawn)) else drawn, "")
+            return fetched
 
         def passes(loader):
-            reading[:] = [loader] if loader.num_workers and not loader.persistent_workers else []
+            # A validation may draw the same rows each time on purpose.
+            if torch.is_grad_enabled():
+                begins_anew = loader.num_workers and not loader.persistent_workers
+                reading[:] = [weakref.ref(loader)] if begins_anew else []
 
         def step(optimizer, args, kwargs):
-            for loader in reading:
-                if os.path.exists(os.path.join(doctor.notes, "drawn-%d-again" % id(loader.dataset))):
-                    self.silent("rows_again", line=place(type(loader.dataset).__getitem__.__code__))
-            reading.clear()
+            dataset = whole(getattr(reading.pop()(), "dataset", None)) if reading else None
+            if dataset is not None and os.path.exists(os.path.join(doctor.notes, "drawn-%d-again" % id(dataset))):
+                code = getattr(type(dataset).__getitem__, "__code__", None)
+                self.silent("rows_again", line=code and place(code))
 
         reader.fetch = watched
         self.at_pass = passes
@@ -286,7 +289,7 @@ class Mistakes:
             pass  # As above.
 
     def watch_scaling(self, torch):
-        """Notes gradients that are clipped while they are scaled up for 16-bit floats."""
+        """Notes gradients that are clipped while they are scaled up for 16-bit floats, and steps without any."""
         import functools
 
         doctor, clip = self, torch.nn.utils.clip_grad
@@ -315,7 +318,9 @@ class Mistakes:
 
         def step(self, optimizer, *args):
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
-            if self.is_enabled() and all(p.grad is None for p in parameters):
+            # One that takes the scale back itself may be given none in a step.
+            fused = getattr(optimizer, "_step_supports_amp_scaling", False)
+            if self.is_enabled() and not fused and all(p.grad is None for p in parameters):
                 shapes = ", ".join(str(list(p.shape)) for p in parameters[:2])
                 doctor.silent("no_gradients", "of shapes " + shapes)
 
@@ -382,7 +387,8 @@ class Mistakes:
         if module.training and not torch.is_grad_enabled():
             nn = torch.nn.modules
             dropout = isinstance(module, nn.dropout._DropoutNd) and module.p > 0
-            if dropout or isinstance(module, nn.batchnorm._BatchNorm):
+            normalises = isinstance(module, nn.batchnorm._BatchNorm)
+            if (dropout or normalises) and not is_called_by("update_bn"):
                 self.silent("training_mode", type(module).__name__)
 
     def look_at_hooks(self, module, seen):
@@ -456,6 +462,14 @@ class Copies:
         return bool(self.stale) and self.stale >= self.shapes
 
 
+def is_called_by(name):
+    """Whether a function of this name is under way: torch's, that gathers statistics over a pass, computes in training mode."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != name:
+        frame = frame.f_back
+    return frame is not None
+
+
 def same(torch, weight, first):
     alike = weight.device == first.device and weight.dtype == first.dtype and weight.shape == first.shape
     return alike and torch.equal(weight, first)
@@ -481,6 +495,13 @@ def kept_by(dataset):
     return found
 
 
+def whole(dataset):
+    """The dataset of which one is a part, as torch.utils.data.Subset is."""
+    for _ in range(4):
+        dataset = getattr(dataset, "__dict__", {}).get("dataset", dataset)
+    return dataset
+
+
 def generators(torch, dataset):
     """What stands for the states of the generators of random numbers that a dataset keeps; `None`: it keeps none."""
     import hashlib
@@ -488,16 +509,19 @@ def generators(torch, dataset):
     import random
 
     numpy, states = sys.modules.get("numpy"), []
-    for value in list(vars(dataset).values()) if hasattr(dataset, "__dict__") else ():
-        if isinstance(value, torch.Generator):
-            states.append(value.get_state().numpy())
-        elif isinstance(value, random.Random):
-            states.append(value.getstate())
-        elif numpy is not None and isinstance(value, numpy.random.Generator):
-            states.append(value.bit_generator.state)
-        elif numpy is not None and isinstance(value, numpy.random.RandomState):
-            states.append(value.get_state())
-    return hashlib.sha256(pickle.dumps(states)).hexdigest()[:16] if states else None
+    try:
+        for value in list(vars(dataset).values()):
+            if isinstance(value, torch.Generator):
+                states.append(value.get_state().numpy())
+            elif isinstance(value, random.Random):
+                states.append(value.getstate())
+            elif numpy is not None and isinstance(value, numpy.random.Generator):
+                states.append(value.bit_generator.state)
+            elif numpy is not None and isinstance(value, numpy.random.RandomState):
+                states.append(value.get_state())
+        return hashlib.sha256(pickle.dumps(states)).hexdigest()[:16] if states else None
+    except Exception:
+        return None  # Of one that has no state, as random.SystemRandom, nothing is known.
 
 
 def settings(dataset):

@@ -3,8 +3,11 @@ which dimension they take for time."""
 
 import weakref
 
-# Steps of an optimiser in a row that were made in evaluation mode, after which it is no accident.
-STEPS = 5
+# Steps of an optimiser in a row that were made in evaluation mode, after which it is no accident; losses of rows that a module has
+# taken for steps in time.
+STEPS, TIMES = 5, 3
+# Weights that are enough to tell by that they follow others.
+ALIKE = 8
 # Losses, whose second argument are the targets.
 LOSSES = ("aten.nll_loss_forward.default", "aten.binary_cross_entropy_with_logits.default", "aten.mse_loss.default",
           "aten.binary_cross_entropy.default", "aten.smooth_l1_loss.default")
@@ -12,14 +15,16 @@ LOSSES = ("aten.nll_loss_forward.default", "aten.binary_cross_entropy_with_logit
 
 class Modules:
     def watch_modules(self, torch):
-        modes = Modes(torch)
-        normalised, self.sequences = set(), {}
+        modes, made, self.sequences, self.mixed = Modes(torch), Made(torch), [], 0
 
         def look(module, args, output):
             try:
+                if torch._C._get_tracing_state() is not None or torch.compiler.is_compiling():
+                    return  # What it looks at would be part of the program that is made.
                 modes.called(torch, module)
                 if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
-                    self.look_at_statistics(torch, module, normalised)
+                    if made.is_evaluated_so(torch, module, self.has_stepped):
+                        self.silent("statistics_unset", type(module).__name__)
                 elif getattr(module, "batch_first", True) is False and torch.is_grad_enabled():
                     self.look_at_sequence(torch, module, args)
             except Exception:
@@ -27,24 +32,11 @@ class Modules:
 
         def step(optimizer, args, kwargs):
             self.sequences.clear()
-            if modes.step() == STEPS:
+            if modes.step(optimizer) == STEPS:
                 self.silent("stays_in_evaluation")
 
         torch.nn.modules.module.register_module_forward_hook(look)
         self.before_steps(step)
-
-    def look_at_statistics(self, torch, module, normalised):
-        """Whether a normalisation whose weights are trained, or follow trained ones, is evaluated with the statistics that it was
-        made with, while another one like it has gathered its own."""
-        if module.training:
-            normalised.add(module.num_features)
-        elif self.has_stepped and module.num_features in normalised and module.running_var is not None and module.weight is not None:
-            from torch.utils._python_dispatch import _disable_current_modes
-
-            with _disable_current_modes(), torch.no_grad():  # By doctor: it is no operation of the program's.
-                made = not module.running_mean.any() and bool((module.running_var == 1).all())
-                if made and bool((module.weight != 1).any()):
-                    self.silent("statistics_unset", type(module).__name__)
 
     def look_at_sequence(self, torch, module, args):
         """Keeps how long sequences are, and how many, to a module that takes the first dimension for time."""
@@ -52,40 +44,81 @@ class Modules:
         if attends and args[0] is not args[1] or not isinstance(args[0], torch.Tensor) or args[0].dim() != 3:
             return
         if attends or isinstance(module, torch.nn.modules.rnn.RNNBase):
-            length, count = args[0].shape[:2]
-            if length != count > 1:
-                self.sequences[length] = "%s takes %d for the length, and %d for the batch" % (type(module).__name__, length, count)
+            self.sequences.append((type(module).__name__, *args[0].shape[:2]))
 
     def look_at_targets(self, targets):
-        """Whether there is a target for each step in time of sequences that such a module was given: these are rows."""
-        if self.sequences and (targets.dim() == 1 or targets.dim() == 2 and targets.shape[1] == 1):
-            told = self.sequences.get(targets.shape[0])
-            if told:
-                self.silent("time_first", told)
+        """Whether there is a target for each step in time of the sequences that such modules were given, and these are the rows
+        that the loader gave."""
+        sequences, self.sequences = self.sequences, []
+        if not sequences or targets.dim() != 1 and (targets.dim() != 2 or targets.shape[1] != 1):
+            return
+        rows, batch = targets.shape[0], self.last_batch
+        if batch is None or batch["rows"] is None or len(batch["rows"]) != rows:
+            return
+        if all(length == rows != count > 1 for _, length, count in sequences):
+            self.mixed += 1
+            if self.mixed == TIMES:
+                self.silent("time_first", "%s takes %d for the length, and %d for the batch" % sequences[0])
+
+
+class Made:
+    """Normalisations that gather statistics, and others as they were when they were called first: of one whose weights are others
+    later, or follow trained ones, the statistics should do so, too."""
+
+    def __init__(self, torch):
+        self.first, self.gather = weakref.WeakKeyDictionary(), weakref.WeakSet()
+
+    def is_evaluated_so(self, torch, module, has_stepped):
+        """Whether it is evaluated with such weights and the statistics that it was made with."""
+        if module.weight is None or module.running_var is None:
+            return False
+        if module.training:
+            self.gather.add(module)
+            return False
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes(), torch.no_grad():  # By doctor: it is no operation of the program's.
+            first = self.first.setdefault(module, module.weight.detach().clone())
+            made = not module.running_mean.any() and bool((module.running_var == 1).all())
+            others = [other for other in self.gather if other.num_features == module.num_features]
+            if not (has_stepped and made and others):
+                return False
+            return not torch.equal(module.weight, first) or any(follows(module.weight, other.weight) for other in others)
+
+
+def follows(weight, trained):
+    """Whether weights differ among themselves as trained ones do."""
+    one, other = weight - weight.mean(), trained - trained.mean()
+    return weight.numel() >= ALIKE and float(one @ other) > 0.7 * float(one.norm() * other.norm()) > 0
 
 
 class Modes:
-    """Which modules whose mode matters were in training mode, and how many steps were made since all that were called are in
-    evaluation mode. Where statistics are kept on purpose, only the
-    normalisation is in that mode."""
+    """Which optimisers have made steps in training mode, and how many one has made since in a row with dropout in evaluation mode.
+    Of modules with weights that are trained none may be in training mode then. Statistics of a normalisation may be kept on
+    purpose."""
 
     def __init__(self, torch):
         nn = torch.nn.modules
         self.dropout, self.normalisation = nn.dropout._DropoutNd, nn.batchnorm._BatchNorm
-        self.trained, self.evaluates, self.trains, self.steps = weakref.WeakSet(), False, False, 0
+        self.trained, self.optimizers, self.steps = weakref.WeakSet(), weakref.WeakSet(), weakref.WeakKeyDictionary()
+        self.evaluates = self.trains = self.drops = False
 
     def called(self, torch, module):
-        matters = isinstance(module, self.normalisation) or isinstance(module, self.dropout) and module.p > 0
-        if not torch.is_grad_enabled() or not (matters or any(p.requires_grad for p in module.parameters(recurse=False))):
+        drops = isinstance(module, self.dropout) and module.p > 0
+        if not torch.is_grad_enabled() or not (drops or any(p.requires_grad for p in module.parameters(recurse=False))):
             return
         self.trains |= module.training
-        if matters and module.training:
+        if drops and module.training:
+            self.drops = True
             self.trained.add(module)
-        elif matters:
+        elif drops:
             self.evaluates |= module in self.trained
 
-    def step(self):
-        """A step is made; how many were in a row."""
-        self.steps = self.steps + 1 if self.evaluates and not self.trains else 0
-        self.evaluates = self.trains = False
-        return self.steps
+    def step(self, optimizer):
+        """An optimiser makes a step; how many were in a row."""
+        if self.drops:
+            self.optimizers.add(optimizer)
+        stays = self.evaluates and not self.trains and optimizer in self.optimizers
+        self.steps[optimizer] = self.steps.get(optimizer, 0) + 1 if stays else 0
+        self.evaluates = self.trains = self.drops = False
+        return self.steps[optimizer]

@@ -13,8 +13,9 @@ LEFT_OUT = -1e4
 STEPS = 10
 # Checkpoints that are looked at: a program that loads more reads its rows so.
 CHECKPOINTS = 4
-# A file is as many times as large as what is in it, and larger by so many bytes.
-TIMES, BYTES = 4, 1 << 20
+# What is saved whole is told if it is so many times as large as the parts that are meant, and larger by so many bytes; of so many
+# saves, and of so many values in each.
+TIMES, BYTES, SAVES, VALUES = 4, 1 << 20, 20, 10_000
 
 
 class Checkpoint:
@@ -116,12 +117,13 @@ class States:
 
     def watch_saving(self, torch):
         """Notes parts of tensors that are saved: with each its whole storage goes into the file."""
-        save = torch.save
+        save, saves = torch.save, [0]
 
         @functools.wraps(save)
         def watched(obj, *args, **kwargs):
+            saves[0] += 1
             try:
-                tensors = tensors_in(torch, obj)
+                tensors = all_tensors_in(torch, obj) if saves[0] <= SAVES else []
                 storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
                 whole, parts = sum(storages.values()), sum(t.numel() * t.element_size() for t in tensors)
                 if whole > max(TIMES * parts, parts + BYTES):
@@ -173,3 +175,21 @@ def tensors_in(torch, part, depth=4):
         return [part] if part.is_floating_point() and part.numel() > 1 else []
     inner = part.values() if isinstance(part, dict) else part if isinstance(part, (list, tuple)) else ()
     return [tensor for value in inner for tensor in tensors_in(torch, value, depth - 1)] if depth else []
+
+
+def all_tensors_in(torch, value):
+    """All tensors in it; none where there may be others that are not seen."""
+    found, left = [], [value]
+    for count in range(VALUES):
+        if not left:
+            return found
+        value = left.pop()
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, (list, tuple, set)):
+            left += value
+        elif not isinstance(value, (str, bytes, int, float, type(None))):
+            return []
+    return []

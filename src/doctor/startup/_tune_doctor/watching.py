@@ -104,6 +104,16 @@ class Watching:
 
         sys.excepthook = excepthook
 
+    def look_at_file_limit(self):
+        """Notes that files may not become larger than a limit, which the program may have set itself."""
+        try:
+            with open("/proc/self/limits") as limits:
+                line = next(line for line in limits if line.startswith("Max file size"))
+            if line.split()[3] != "unlimited":
+                self.note("file_limit")
+        except Exception:
+            pass  # Of other systems nothing is known.
+
     def at_exception(self, kind, value, trace):
         """Notes whether the innermost frames are those of an import, and which file was opened for reading last."""
         importing = None
@@ -116,12 +126,8 @@ class Watching:
             self.note("raised_in_import", module=importing)
         if self.opened:
             self.note("opened", file=self.opened)
+        self.look_at_file_limit()
         try:
-            import resource
-
-            # Not where it began: the program may have set it.
-            if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
-                self.note("file_limit")
             self.look_for_removed(value)
             self.look_for_name(value)
         except BaseException:
