@@ -219,7 +219,8 @@ impl Session {
             }
             let waits = match poll_in_order(&mut sent, context) {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                poll => poll.is_pending(),
+                Poll::Ready(Ok(())) => false,
+                Poll::Pending => true,
             };
             if answer.is_none() {
                 match asked.as_mut().poll(context) {
@@ -265,7 +266,8 @@ fn poll_in_order<F: TryFuture>(
     for one in sent {
         match one.as_mut().poll(context) {
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-            poll => waits |= poll.is_pending(),
+            Poll::Ready(Ok(())) => {}
+            Poll::Pending => waits = true,
         }
     }
     if waits {
