@@ -82,6 +82,7 @@ impl Store {
                 next: Cell::default(),
                 known: RefCell::default(),
                 fresh: RefCell::default(),
+                begun: RefCell::default(),
                 reports: RefCell::default(),
             };
             let done = act(&batch)?;
@@ -107,6 +108,8 @@ pub(super) struct Batch<'a> {
     known: RefCell<BTreeMap<u64, (i64, TrialSummary)>>,
     /// Row ids of trials that were made here and have had no attempt yet: there is nothing to forget or to end.
     pub(super) fresh: RefCell<BTreeSet<i64>>,
+    /// Attempts that were begun here.
+    pub(super) begun: RefCell<BTreeSet<AttemptId>>,
     /// Reports that have not been written yet, by row id and step: many are written at once.
     reports: RefCell<BTreeMap<(i64, i64), f64>>,
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::types::FromSql;
+use rusqlite::types::{FromSql, ToSql};
 
 use super::apply::Batch;
 use super::sql::{Args, Connection, Row};
@@ -314,7 +314,9 @@ impl Batch<'_> {
     ) -> Result<(), Kind> {
         let Table { name, key, job } = table(id.purpose);
         let (word, repeat) = id.purpose.columns();
-        if !self.fresh.borrow_mut().remove(&trial_id) {
+        self.begun.borrow_mut().insert(id);
+        let is_first = self.fresh.borrow_mut().remove(&trial_id);
+        if !is_first {
             self.conn.send(
                 &format!(
                     "UPDATE {name} SET ended = ?4, outcome = 'interrupted', detail = '', again = TRUE
@@ -323,26 +325,29 @@ impl Batch<'_> {
                 &[&trial_id, &word, &repeat, &self.now],
             )?;
         }
-        let added = self.conn.execute(
-            &format!(
-                "INSERT INTO {name}
-                 ({key}, attempt, run_id, worker, pid, device, log, started)
-                 VALUES ({job}, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-                 ON CONFLICT DO NOTHING"
-            ),
-            &[
-                &trial_id,
-                &word,
-                &repeat,
-                &id.attempt,
-                &self.run_id,
-                &worker,
-                &pid,
-                &device,
-                &log,
-                &self.now,
-            ],
-        )?;
+        let add = format!(
+            "INSERT INTO {name}
+             ({key}, attempt, run_id, worker, pid, device, log, started)
+             VALUES ({job}, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+             ON CONFLICT DO NOTHING"
+        );
+        let args: Args<'_> = &[
+            &trial_id,
+            &word,
+            &repeat,
+            &id.attempt,
+            &self.run_id,
+            &worker,
+            &pid,
+            &device,
+            &log,
+            &self.now,
+        ];
+        // A trial that was made here has no attempt to be in the way.
+        if is_first {
+            return self.conn.send(&add, args);
+        }
+        let added = self.conn.execute(&add, args)?;
         match added {
             1 => Ok(()),
             _ => Err(self.contradicts(id, &format!("is in {name} before it has started"))),
@@ -354,7 +359,14 @@ impl Batch<'_> {
         let (trial_id, _) = self.trial(id.number)?;
         let Table { name, key, job } = table(id.purpose);
         let (word, repeat) = id.purpose.columns();
-        let changed = self.conn.execute(
+        let is_under_way = self.begun.borrow().contains(&id)
+            || under_way(self.study_id, id, |query, args| {
+                self.conn.exists(query, args)
+            })?;
+        if !is_under_way {
+            return Err(self.contradicts(id, &format!("is to end, but is not under way in {name}")));
+        }
+        self.conn.send(
             &format!(
                 "UPDATE {name} SET ended = ?5, outcome = ?6, detail = ?7, again = ?8
                  WHERE ({key}) = ({job}) AND attempt = ?4 AND ended IS NULL"
@@ -369,11 +381,7 @@ impl Batch<'_> {
                 &end.detail,
                 &end.again,
             ],
-        )?;
-        match changed {
-            1 => Ok(()),
-            _ => Err(self.contradicts(id, &format!("is to end, but is not under way in {name}"))),
-        }
+        )
     }
 
     /// Whether an attempt has ended with this outcome.
@@ -417,4 +425,24 @@ impl Batch<'_> {
         let (attempt, job) = (id.attempt, id.job());
         Kind::Content(format!("attempt {attempt} of {job} of {study} {what}"))
     }
+}
+
+/// Does something with the query whether an attempt has begun and not ended.
+pub(super) fn under_way<T>(
+    study_id: i64,
+    id: AttemptId,
+    act: impl FnOnce(&str, Args<'_>) -> Result<T, Kind>,
+) -> Result<T, Kind> {
+    let (word, repeat) = id.purpose.columns();
+    let args: [&dyn ToSql; 5] = [&study_id, &id.number, &id.attempt, &word, &repeat];
+    let (of, args) = match id.purpose {
+        Purpose::Search => ("", &args[..3]),
+        Purpose::Repeat(_) | Purpose::Test => (" AND a.purpose = ?4 AND a.repeat = ?5", &args[..]),
+    };
+    let query = format!(
+        "SELECT 1 FROM trials t JOIN {} a ON a.trial_id = t.trial_id
+         WHERE t.study_id = ?1 AND t.number = ?2 AND a.attempt = ?3 AND a.ended IS NULL{of}",
+        table(id.purpose).name
+    );
+    act(&query, args)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::apply::Batch;
+use super::attempts::under_way;
 use super::changes::overtaken;
 use super::leases::is_live;
 use super::read::{Which, read_trials, state};
@@ -119,10 +120,14 @@ impl Batch<'_> {
 /// The highest number that a trial can have: Optuna's column on a server has 32 bits.
 const HIGHEST: u64 = i32::MAX as u64;
 
-/// Asks ahead for what has to be known to write a batch: the trials that it is about, and whether the first new one is one.
+/// Asks ahead for what has to be known to write a batch: the trials that it is about, attempts that end, and twins of the first
+/// new trial.
 pub(super) fn ask_ahead(conn: &Connection, study_id: i64, writes: &[Write]) -> Result<(), Kind> {
     let (mut asked, mut is_first) = (BTreeSet::new(), true);
     for write in writes {
+        if let Write::AttemptEnded { id, .. } = write {
+            under_way(study_id, *id, |query, args| conn.ask_ahead(query, args))?;
+        }
         let Some(number) = write.number().filter(|number| asked.insert(*number)) else {
             continue;
         };

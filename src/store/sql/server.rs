@@ -348,13 +348,16 @@ impl Server {
         };
         self.number.set(None);
         // A connection that was lost since it was last used is found out here, where nothing is lost with it.
-        if self.batch(begin).is_err() {
-            self.session.borrow_mut().take();
-            self.batch(begin)?;
-        }
         if let Some(session) = self.session.borrow_mut().as_mut() {
-            session.forget();
+            session.listen();
         }
+        // It goes out with the first question.
+        let (begin, parameters) = self.ready(begin, &[])?;
+        self.with(|session| {
+            session.forget();
+            session.keep(begin.statement, parameters);
+            Ok(())
+        })?;
         self.inside.set(true);
         let done = act();
         self.inside.set(false);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::future::{Either, TryFuture, TryMaybeDone, select, try_maybe_done};
 use futures_util::stream::TryStreamExt;
 use tokio::runtime::{self, Runtime};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
@@ -106,6 +107,25 @@ impl Session {
     /// Whether the connection was lost, as far as is known.
     pub(super) fn is_closed(&self) -> bool {
         self.transport.is_none() || self.client.is_closed()
+    }
+
+    /// Hears whether the other side has ended the connection meanwhile, without waiting.
+    pub(super) fn listen(&mut self) {
+        let Session {
+            runtime, transport, ..
+        } = self;
+        runtime.block_on(async {
+            // What has come is looked at in between.
+            yield_now().await;
+            poll_fn(|context| {
+                let ended = transport.as_mut().map(|open| open.as_mut().poll(context));
+                if matches!(ended, Some(Poll::Ready(_))) {
+                    *transport = None;
+                }
+                Poll::Ready(())
+            })
+            .await;
+        });
     }
 
     /// Keeps a statement for the next one that somebody waits for. An error that it gives is then that one's.
