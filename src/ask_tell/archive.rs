@@ -91,6 +91,8 @@ struct DatabaseArchive {
 
 impl Archive for DatabaseArchive {
     fn write(&mut self, writes: &[Write]) -> Result<Written, String> {
+        // A connection that was lost while the program trained is made again here, where nothing is lost with it.
+        self.stale |= self.store.foreign_change();
         let applied = self.store.apply(self.study_id, self.run_id, writes);
         let written = applied.map_err(text)?;
         if written == Written::Done {

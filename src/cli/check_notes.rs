@@ -40,7 +40,7 @@ fn has_whole_ends(domain: &Domain) -> bool {
             low,
             high,
             step: None,
-            ..
+            log: false,
         } => low.fract() == 0.0 && high.fract() == 0.0 && high - low >= 2.0,
         Domain::Float { .. } | Domain::Int { .. } | Domain::Categorical { .. } => false,
     }

@@ -186,7 +186,7 @@ impl<'a> Entry<'a> {
             && low < high
             && step * (1.0 - 1e-9) > high - low
         {
-            let found = format!("step = {step} in a range {} wide", high - low);
+            let found = format!("step = {step} in a range from {low} to {high}");
             self.problem(at, found, "a step that fits into the range");
         }
     }

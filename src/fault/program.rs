@@ -97,21 +97,29 @@ fn said(end: &ProgramEnd) -> Option<Diagnosis> {
 
 /// How a program says that it gives up. What only tells of a NaN may have been passed over.
 static GIVES_UP: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"(?i)error|exception|panic|diverged|abort|stopp(?:ed|ing)|terminat|exiting|what\(\):")
+    pattern(
+        r"(?i)error|exception|panic|diverged|abort|stopp(?:ed|ing)|terminat|exiting|what\(\):|fatal|quit|halt|giv(?:es?|ing) up|gave up|bail",
+    )
 });
 
 /// What the text says; of a NaN only where the program gives up by that word, or it is its last line.
 fn gave_up(text: &str) -> Option<Diagnosis> {
-    let found = diagnose(text)?;
-    let lines: Vec<&str> = text.split(['\n', '\r']).collect();
-    let panicked = lines[..found.line.min(lines.len())]
-        .last()
-        .is_some_and(|before| before.contains("panicked at"));
-    if found.kind != FaultKind::Diverged || panicked || GIVES_UP.is_match(&found.text) {
-        return Some(found);
+    let mut lines: Vec<&str> = text.split(['\n', '\r']).collect();
+    let last = lines.iter().rposition(|line| !line.trim().is_empty())?;
+    loop {
+        let found = diagnose(&lines.join("\n"))?;
+        let at = found.line.min(last);
+        let panicked = at > 0 && lines[at - 1].contains("panicked at");
+        let decides = panicked || at == last || GIVES_UP.is_match(&found.text);
+        if found.kind != FaultKind::Diverged || decides {
+            return Some(found);
+        }
+        if lines[at].is_empty() {
+            return None;
+        }
+        // It was passed over: what else is said?
+        lines[at] = "";
     }
-    let last = lines.iter().rev().find(|line| !line.trim().is_empty());
-    diagnose(last?)
 }
 
 fn kind(end: &ProgramEnd, said: Option<&Diagnosis>) -> FaultKind {
@@ -284,12 +292,19 @@ mod tests {
         for given_up in [
             "loss is nan\n",
             "loss is nan: stopping\nbye\n",
+            "loss is nan, quitting\nwandb: Synced 5 files\n",
             "thread 'main' panicked at src/main.rs:1:2:\nloss is NaN\nnote: run with RUST_BACKTRACE\n",
             "Traceback (most recent call last):\n  File \"t.py\", line 3, in f\n    check(loss)\n\
             FloatingPointError: loss is nan\nwandb: synced\n",
         ] {
             assert_eq!(kind_of(Death::Exited(1), given_up), FaultKind::Diverged);
         }
+        let cuda = "RuntimeError: CUDA error: invalid argument\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\n";
+        let failed = format!("{skipped}{cuda}");
+        assert_eq!(
+            kind_of(Death::Exited(1), &failed),
+            kind_of(Death::Exited(1), cuda)
+        );
         let printed = format!("{skipped}epoch 1 done\nloss is nan\n");
         assert_eq!(kind_of(Death::Exited(1), &printed), FaultKind::Diverged);
     }

@@ -359,7 +359,7 @@ impl Batch<'_> {
         let (trial_id, _) = self.trial(id.number)?;
         let Table { name, key, job } = table(id.purpose);
         let (word, repeat) = id.purpose.columns();
-        let is_under_way = self.begun.borrow().contains(&id)
+        let is_under_way = self.begun.borrow_mut().remove(&id)
             || under_way(self.study_id, id, |query, args| {
                 self.conn.exists(query, args)
             })?;

@@ -123,10 +123,20 @@ const HIGHEST: u64 = i32::MAX as u64;
 /// Asks ahead for what has to be known to write a batch: the trials that it is about, attempts that end, and twins of the first
 /// new trial.
 pub(super) fn ask_ahead(conn: &Connection, study_id: i64, writes: &[Write]) -> Result<(), Kind> {
-    let (mut asked, mut is_first) = (BTreeSet::new(), true);
+    // What an earlier write of the batch alters is asked when it is needed.
+    let (mut asked, mut altered) = (BTreeSet::new(), BTreeSet::new());
+    let is_new = |write: &&Write| matches!(write, Write::TrialCreated { .. });
+    let is_only_one = writes.iter().filter(is_new).count() == 1;
     for write in writes {
-        if let Write::AttemptEnded { id, .. } = write {
+        if let Write::AttemptEnded { id, .. } = write
+            && !altered.contains(&id.number)
+        {
             under_way(study_id, *id, |query, args| conn.ask_ahead(query, args))?;
+        }
+        if let Write::AttemptEnded { id, .. } | Write::AttemptStarted { id, .. } = write {
+            altered.insert(id.number);
+        } else if let Write::TrialReclaimed { number, .. } = write {
+            altered.insert(*number);
         }
         let Some(number) = write.number().filter(|number| asked.insert(*number)) else {
             continue;
@@ -142,7 +152,7 @@ pub(super) fn ask_ahead(conn: &Connection, study_id: i64, writes: &[Write]) -> R
             conn.ask_ahead(&one_glimpse(conn), &[&study_id, &STRUCK, &number])?;
             continue;
         };
-        if std::mem::take(&mut is_first) {
+        if is_only_one {
             conn.ask_ahead(NEXT_NUMBER, &[&study_id])?;
             if let Some((name, value)) = rarest(params, distributions) {
                 let last = (*last).min(HIGHEST);

@@ -292,3 +292,38 @@ pub enum Written {
     /// program. Read the study's new trials and decide again.
     Conflict,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_trial_that_gets_another_number_has_that_number_s_seed() {
+        let new = |study_seed| Write::TrialCreated {
+            number: 3,
+            last: 9,
+            since: 3,
+            study_seed,
+            params: Params::new(),
+            distributions: BTreeMap::new(),
+            user_attrs: Map::from_iter([("seed".to_owned(), 1.into())]),
+            system_attrs: Map::new(),
+        };
+        let seed = |write: Write| {
+            let Write::TrialCreated {
+                number, user_attrs, ..
+            } = write
+            else {
+                panic!("{write:?}");
+            };
+            (number, user_attrs["seed"].as_u64())
+        };
+        let derived = derive_seed(7, 5, "trial");
+        assert_eq!(seed(new(Some(7)).under(5)), (5, Some(derived)));
+        assert_eq!(
+            seed(new(None).under(5)),
+            (5, Some(1)),
+            "of a program's own choice"
+        );
+    }
+}

@@ -84,9 +84,10 @@ const NO_VALUE: [&str; 15] = [
 ];
 
 /// Times, of which less is better.
-const TIME: [&str; 11] = [
-    "latency", "time", "runtime", "duration", "elapsed", "seconds", "secs", "sec", "ms", "us", "ns",
-];
+const TIME: [&str; 5] = ["latency", "time", "runtime", "duration", "elapsed"];
+
+/// Units of time, behind what takes it.
+const UNITS: [&str; 6] = ["seconds", "secs", "sec", "ms", "us", "ns"];
 
 /// What the value of a trial is.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,8 +117,13 @@ pub fn others(guess: &ValueGuess) -> Option<String> {
 
 /// The direction that a value's name suggests, also that of a time.
 fn direction_of_value(name: &str) -> Option<Direction> {
-    let is_time = || words(name).iter().any(|w| TIME.contains(&w.as_str()));
-    direction(name).or_else(|| is_time().then_some(Direction::Minimize))
+    let words = words(name);
+    let is = |list: &[&str], word: &String| list.contains(&word.as_str());
+    let unit = words.len() > 1 && words.last().is_some_and(|word| is(&UNITS, word));
+    // `tokens/sec` and `samples_per_sec` are rates, and of a time of survival more is better.
+    let rate = name.contains('/') || words.iter().any(|w| is(&["per", "survival"], w));
+    let is_time = !rate && (unit || words.iter().any(|w| is(&TIME, w)));
+    direction(name).or_else(|| is_time.then_some(Direction::Minimize))
 }
 
 /// The direction that a metric's name suggests.
@@ -392,6 +398,9 @@ mod tests {
         assert_eq!(captured(tensor), 0.2345);
         assert_eq!(captured("{'val_f1': np.float64(0.71), 'n': 3}"), 0.71);
         assert_eq!(value(&lines("ready, device=cuda:0"), &[]), Ok(None));
+        for rate in ["samples_per_sec", "tokens/sec", "survival_time"] {
+            assert_eq!(direction_of_value(rate), None, "{rate}");
+        }
         let found = guess("latency_ms: 12.5");
         assert_eq!(found.direction, Some(Direction::Minimize));
         let long = format!("{} val_f1=0.5", "x".repeat(1000));

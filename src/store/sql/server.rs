@@ -51,7 +51,10 @@ pub(crate) struct Server {
     address: Address,
     session: RefCell<Option<Session>>,
     prepared: RefCell<HashMap<String, Prepared>>,
+    /// How long a statement waits for another's lock.
     patience: Shared<Duration>,
+    /// How long each part of an answer may take besides.
+    answers: Shared<Duration>,
     /// The study that this connection keeps other nodes from.
     held: RefCell<Option<(i64, Option<String>)>>,
     /// The server's process behind the connection that holds it, and when that began.
@@ -81,6 +84,7 @@ impl Server {
             session: RefCell::new(None),
             prepared: RefCell::default(),
             patience: Shared::new(Duration::from_millis(500)),
+            answers: Shared::new(ANSWER),
             held: RefCell::new(None),
             holder: RefCell::new(None),
             inside: Shared::new(false),
@@ -131,7 +135,7 @@ impl Server {
         if let Some((study_id, node)) = &*self.held.borrow() {
             self.hold_again(&mut session, *study_id, node.as_deref())?;
         }
-        session.set_patience(ANSWER + self.patience.get());
+        session.set_patience(self.answers.get() + self.patience.get());
         Ok(session)
     }
 
@@ -204,22 +208,25 @@ impl Server {
         self.patience.set(patience);
         let wait = patience.as_millis().max(1);
         self.with(|session| {
-            session.set_patience(ANSWER + patience);
+            session.set_patience(self.answers.get() + patience);
             session.batch(&format!("SET lock_timeout = '{wait}ms'"))
         })
     }
 
     /// Does what may take long.
     pub(super) fn at_length<T>(&self, act: impl FnOnce() -> Result<T, Kind>) -> Result<T, Kind> {
-        let wait_for = |patience| {
-            self.with(|session| {
-                session.set_patience(patience);
-                Ok(())
-            })
-        };
-        wait_for(LONG_ANSWER)?;
+        self.wait_for_answers(LONG_ANSWER);
         let done = act();
-        wait_for(ANSWER + self.patience.get()).and(done)
+        self.wait_for_answers(ANSWER);
+        done
+    }
+
+    /// Of this connection, and of one that is made in its place.
+    fn wait_for_answers(&self, patience: Duration) {
+        self.answers.set(patience);
+        if let Some(session) = self.session.borrow_mut().as_mut() {
+            session.set_patience(patience + self.patience.get());
+        }
     }
 
     pub(super) fn batch(&self, sql: &str) -> Result<(), Kind> {

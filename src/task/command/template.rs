@@ -63,7 +63,7 @@ pub fn replace(text: &str, put: impl Fn(&str, usize) -> String) -> String {
 
 /// The arguments with the values in the place of their names. Where a parameter is not active in a
 /// trial, the argument that names it is left out, and so is the option before it (`--x {x}`, `--x a,{x}`), unless the
-/// argument is an option itself (`--x={x}`). A minus right before a name is that of a value (`--x -{x}`).
+/// argument is an option itself (`--x={x}`) or says of what it is the value (`x={x}`). A minus right before a name is that of a value (`--x -{x}`).
 pub fn fill(arguments: &[String], values: &Params) -> Vec<String> {
     let mut filled: Vec<String> = Vec::new();
     // Whether the argument before is the last one that was filled in.
@@ -86,7 +86,12 @@ pub fn fill(arguments: &[String], values: &Params) -> Vec<String> {
             kept = true;
             continue;
         }
-        let is_value = !argument.starts_with('-') || argument.starts_with("-{");
+        // `name={x}` stands by itself, as Hydra's overrides do: what is before it may be an option without a value.
+        let assigns = argument
+            .split('{')
+            .next()
+            .is_some_and(|before| before.contains('='));
+        let is_value = !assigns && (!argument.starts_with('-') || argument.starts_with("-{"));
         if is_value && kept && index > 1 && takes_value(&arguments[index - 1]) {
             filled.pop();
         }
@@ -181,6 +186,10 @@ mod tests {
         }
         assert_eq!(filled(&["p", "--", "{momentum}", "z"]), ["p", "--", "z"]);
         assert_eq!(filled(&["p", "-", "{momentum}"]), ["p", "-"]);
+        assert_eq!(
+            filled(&["p", "--multirun", "m={momentum}"]),
+            ["p", "--multirun"]
+        );
         assert_eq!(filled(&["p", "-1", "{momentum}"]), ["p", "-1"]);
     }
 
