@@ -1,16 +1,20 @@
 """Trials a second of several nodes on one PostgreSQL server, beside Optuna's own workers on the same server.
 
-    benches/nodes.py TUNE OPTUNA_PYTHON [TRIALS]
+    benches/nodes.py TUNE OPTUNA_PYTHON [TRIALS [MILLISECONDS [NODES]]]
 
 Trials of one epoch of no length: what is measured is the book-keeping. Server, nodes and workers share this machine, so the
 ratio within one run is the figure. Rates are taken between the 20th and the 80th percentile of the trials' ends, without starts.
+With MILLISECONDS a proxy stands between, as a network would, that holds bytes back for so long each way. NODES: `1,4`, for one.
 """
 
 import os
 import shutil
+import socket as sockets
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -30,6 +34,37 @@ study = optuna.create_study(study_name=sys.argv[2], storage=sys.argv[1].replace(
                             sampler=optuna.samplers.RandomSampler(), load_if_exists=True)
 study.optimize(objective, callbacks=[MaxTrialsCallback(int(sys.argv[3]), states=(TrialState.COMPLETE,))])
 """
+
+
+def hold_back(taken, given, seconds):
+    try:
+        while data := taken.recv(1 << 16):
+            time.sleep(seconds)
+            given.sendall(data)
+    except OSError:
+        pass
+    for end in (taken, given):
+        try:
+            end.shutdown(sockets.SHUT_RDWR)
+        except OSError:
+            pass  # The other direction has ended it.
+
+
+def proxy(socket, seconds):
+    """The port of a proxy for the server's socket that holds bytes back for so long."""
+    listener = sockets.create_server(("127.0.0.1", 0))
+
+    def accept():
+        while True:
+            client, _ = listener.accept()
+            client.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+            server = sockets.socket(sockets.AF_UNIX)
+            server.connect(socket + "/.s.PGSQL.5432")
+            for ends in ((client, server), (server, client)):
+                threading.Thread(target=hold_back, args=(*ends, seconds), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return listener.getsockname()[1]
 
 
 def server_seconds(socket):
@@ -53,12 +88,16 @@ def server_seconds(socket):
 def main():
     tune, python, *rest = sys.argv[1:]
     trials = int(rest[0]) if rest else 2000
+    milliseconds = float(rest[1]) if len(rest) > 1 else 0
+    counts = [int(count) for count in rest[2].split(",")] if len(rest) > 2 else [1, 4, 16, 64]
     server = subprocess.Popen(["sh", ROOT + "/tests/postgres.sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     socket = server.stdout.readline().strip()
     sql = lambda database, text: subprocess.run(["psql", "-qAtX", "-h", socket, "-U", "postgres", database, "-c", text],
                                                 check=True, capture_output=True, text=True).stdout.strip()
     sql("postgres", "CREATE DATABASE studies")
     url = f"postgresql://postgres@/studies?host={socket}"
+    if milliseconds:
+        url = f"postgresql://postgres@127.0.0.1:{proxy(socket, milliseconds / 1000)}/studies"
     tune = shutil.copy(tune, tempfile.mkdtemp(prefix="tune-bench."))
     environment = {**os.environ, "TUNE_TORCH_LIBRARY": "none"}
 
@@ -80,7 +119,7 @@ def main():
                                                               f"WHERE study_name = '{study}'"))
 
     print("nodes  tune/s  server ms/trial   Optuna/s  server ms/trial   ratio")
-    for nodes in [1, 4, 16, 64]:
+    for nodes in counts:
         dirs = [tempfile.mkdtemp(prefix="tune-bench.") for _ in range(nodes)]
 
         def node(at):
