@@ -30,27 +30,15 @@ impl Batch<'_> {
 
     /// Whether a new trial's point is that of another one that was not known when it was proposed.
     pub(super) fn is_tried(&self, write: &Write, next: u64) -> Result<bool, Kind> {
-        let Write::TrialCreated {
-            since,
-            last,
-            params,
-            distributions,
-            ..
-        } = write
-        else {
+        let Write::TrialCreated { since, params, .. } = write else {
             return Ok(false);
         };
         if *since >= next {
             return Ok(false);
         }
-        let alike: Vec<u64> = match rarest(params, distributions) {
-            Some((name, value)) => {
-                let last = (*last).min(HIGHEST);
-                let args: Args<'_> = &[&self.study_id, since, &last, &name, &value];
-                self.conn.rows(ALIKE, args, |row| row.get(0))?
-            }
-            None => (*since..next).collect(),
-        };
+        let ask = |query: &str, args: Args<'_>| self.conn.rows(query, args, |row| row.get(0));
+        let alike: Option<Vec<u64>> = with_alike(self.study_id, write, ask)?;
+        let alike = alike.unwrap_or_else(|| (*since..next).collect());
         if alike.is_empty() {
             return Ok(false);
         }
@@ -141,27 +129,40 @@ pub(super) fn ask_ahead(conn: &Connection, study_id: i64, writes: &[Write]) -> R
         let Some(number) = write.number().filter(|number| asked.insert(*number)) else {
             continue;
         };
-        let Write::TrialCreated {
-            since,
-            last,
-            params,
-            distributions,
-            ..
-        } = write
-        else {
+        if !is_new(&write) {
             conn.ask_ahead(&one_glimpse(conn), &[&study_id, &STRUCK, &number])?;
             continue;
-        };
+        }
         if is_only_one {
             conn.ask_ahead(NEXT_NUMBER, &[&study_id])?;
-            if let Some((name, value)) = rarest(params, distributions) {
-                let last = (*last).min(HIGHEST);
-                conn.ask_ahead(ALIKE, &[&study_id, since, &last, &name, &value])?;
-            }
+            with_alike(study_id, write, |query, args| conn.ask_ahead(query, args))?;
         }
         conn.ask_trial_id_ahead()?;
     }
     Ok(())
+}
+
+/// Does something with the query for the trials that may be at a new trial's point; `None`: no number tells them.
+fn with_alike<T>(
+    study_id: i64,
+    write: &Write,
+    act: impl FnOnce(&str, Args<'_>) -> Result<T, Kind>,
+) -> Result<Option<T>, Kind> {
+    let Write::TrialCreated {
+        since,
+        last,
+        params,
+        distributions,
+        ..
+    } = write
+    else {
+        return Ok(None);
+    };
+    let Some((name, value)) = rarest(params, distributions) else {
+        return Ok(None);
+    };
+    let last = (*last).min(HIGHEST);
+    act(ALIKE, &[&study_id, since, &last, &name, &value]).map(Some)
 }
 
 /// One trial at a glance; the third parameter is its number. Nobody changes it until the transaction ends.
